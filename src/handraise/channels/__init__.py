@@ -1,4 +1,4 @@
-"""Ways to reach people, one file each. Each needs an extra of its own; the file says which.
+"""Ways to reach people, one file each. Each needs its own extra; the file says which.
 
 A channel renders questions for its medium, sends them, and changes them when they have ended; what comes back
 goes through `Replies`, which is the same for all.

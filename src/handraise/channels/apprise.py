@@ -1,7 +1,7 @@
-"""Apprise: a notification through any of some two hundred services, which leads to the question.
+"""Apprise: a notification through any of some two hundred services, with a link to the question.
 
 `pip install "handraise[apprise]"`. An address is `{"url": "tgram://…"}`: an Apprise URL, of a service that the operator
-names. There are secrets in it: no URL is logged, told in an error, or given out.
+names. It contains secrets: no URL is logged, shown in an error, or given out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _AT_ONCE = 16
 _A_WHILE = timedelta(hours=1)
 _HALF_HIDDEN = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)|<(?=\S)|(?<=\])\((?=\S)", re.IGNORECASE)
 _SHOWN = {"@": "＠", "<": "‹", "(": " ("}
-"""What rings everybody's phone, or hides where a link leads, in services that read texts for that."""
+"""Text that notifies everybody, or hides where a link leads, in services that interpret it."""
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ class Apprise:
 
     name = "apprise"
     private = False
-    """Through whose hands it goes is not known here: no link in it answers."""
+    """Nobody here knows who can read it on the way, so no link in it answers."""
     patience = timedelta(hours=6)
 
     def __init__(
@@ -79,7 +79,7 @@ class Apprise:
         self._allowed = allowed
 
     def rate_limit_key(self, to: Json) -> str | None:
-        """The service, and a number by which hosts are told apart most of the time and no secret is known."""
+        """The service, and a number that usually tells hosts apart and reveals no secret."""
         url = to.get("url") if isinstance(to, dict) and to.keys() == {"url"} else None
         service = self._service(url)
         if service is None or not isinstance(url, str):
@@ -87,7 +87,7 @@ class Apprise:
         return f"apprise {_scheme_of(url)} {hashlib.sha256(url.encode()).hexdigest()[:2]}"
 
     async def send(self, message: Message) -> Json:
-        """Send a notification. Apprise cannot tell a second copy."""
+        """Send a notification. Apprise cannot recognise a second copy."""
         if len(message.notices) > 1:
             title = waiting_text(len(message.notices))
             return await self._notify(message.to, title, [*map(mention_of, message.notices)])
@@ -95,7 +95,7 @@ class Apprise:
         return await self._notify(message.to, heading_of(notice.question), [[notice.link], lines_of(notice)])
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Follow it up with how it ended: what was sent through Apprise cannot be changed."""
+        """Send a second notification that says how it ended: what was sent through Apprise cannot be changed."""
         del receipt
         [notice] = message.notices
         ended, lines = ended_lines(notice.question)
@@ -112,7 +112,7 @@ class Apprise:
         )
         match status:
             case AppriseResultStatus.SUCCESS | AppriseResultStatus.PARTIAL:
-                # In part means that somebody has it: sent again, they would have it twice.
+                # If it was sent in part, somebody has it: if it were sent again, they would have it twice.
                 return {"status": status.name.lower()}
             case AppriseResultStatus.NOMATCH:
                 raise NotSent("its address makes no sense any more", again=False)
@@ -122,7 +122,7 @@ class Apprise:
                 raise NotSent("Apprise could not deliver it")
 
     def _deliver(self, url: object, title: str, lines: Sequence[str]) -> tuple[AppriseResultStatus, bool]:
-        """Send it from a thread that may wait; gives also whether something was refused on the way."""
+        """Send it from a thread that may wait; also says whether something was refused on the way."""
         with guarded(self._allowed) as guard:
             service = self._service(url)
             if service is None:
@@ -137,19 +137,19 @@ class Apprise:
                     notify_type=NotifyType.INFO,
                     body_format=NotifyFormat.TEXT,
                 )
-            except Exception:  # noqa: BLE001 -- whatever a service raises may have the URL in it
+            except Exception:  # noqa: BLE001 -- any error of a service may have the URL in it
                 return AppriseResultStatus.FAILURE, guard.refused
             return result.status, guard.refused
 
     def _service(self, url: object) -> NotifyBase | None:
-        """What an address leads to, or None where it makes no sense or is of a service that is not allowed."""
+        """What an address leads to, or None if it makes no sense or is of a service that is not allowed."""
         if not isinstance(url, str) or not 1 <= len(url) <= _LONGEST_URL or not url.isprintable():
             return None
         if _scheme_of(url) not in self._schemes or " " in url:
             return None
         with guarded(self._allowed):
             service = apprise.Apprise.instantiate(url, asset=_asset())
-        # An address of a service's own, such as https://…, would stand for another scheme.
+        # A service's own URL, such as https://…, would stand for another scheme.
         if service is None or service.schema not in self._schemes:
             return None
         service.socket_connect_timeout = min(service.socket_connect_timeout, _CONNECT_WITHIN)

@@ -19,13 +19,13 @@ _HERE = frozenset(
         "windows",
     }
 )
-"""What speaks to the desktop, the log or a device of the machine that the server runs on."""
+"""Services that speak to the desktop, the log or a device of the machine that the server runs on."""
 _APART = frozenset({"mqtt", "mqtts", "xmpp", "xmpps"})
-"""What works in threads of its own, where nothing keeps it from reaching what it must not."""
+"""Services that work in their own threads, where nothing keeps them from reaching what they must not."""
 
 
 def scheme_problem(scheme: str) -> str | None:
-    """Why addresses cannot begin with this, or None where they can."""
+    """Why addresses cannot begin with this, or None if they can."""
     if not _SCHEME.fullmatch(scheme):
         return "expected the beginnings of Apprise URLs without ://, such as tgram"
     if scheme in _HERE:

@@ -1,4 +1,4 @@
-"""What a channel does beside its answer to a request: seen through before the channel closes, within reason."""
+"""Tasks that a channel runs besides answering a request; before it closes, it waits a short time for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FINISHING = 5.0
 
 
 class BackgroundTasks:
-    """The tasks of one channel that are under way. One that fails is logged, but for errors that are expected."""
+    """The running tasks of one channel. One that fails is logged, except for expected errors."""
 
     def __init__(self, channel: str, *, expected: tuple[type[Exception], ...] = ()) -> None:
         self._channel = channel
@@ -24,14 +24,14 @@ class BackgroundTasks:
         self._under_way: set[asyncio.Task[Any]] = set()
 
     def begin(self, what: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Do it beside everything else."""
+        """Run it in the background."""
         task = asyncio.create_task(what, name=f"handraise {self._channel} reply")
         self._under_way.add(task)
         task.add_done_callback(self._done)
         return task
 
     async def finish(self) -> None:
-        """See through what is under way, within reason."""
+        """Wait a short time for the running tasks."""
         if self._under_way:
             _, late = await asyncio.wait(self._under_way, timeout=_FINISHING)
             for task in late:
@@ -41,6 +41,6 @@ class BackgroundTasks:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
         if not task.cancelled() and (error := task.exception()) and not isinstance(error, self._expected):
-            # Other errors may have a secret in them.
+            # Other errors may contain a secret.
             why = error if isinstance(error, NotSent) else type(error).__name__
             _log.warning("something about %s failed: %s", self._channel, why)

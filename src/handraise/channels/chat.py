@@ -1,8 +1,8 @@
-"""The agent's own chat as a channel: a question is told in a conversation, and a reply there answers it.
+"""The agent's own chat as a channel: a question is posted in a conversation, and a reply there answers it.
 
 An address is `{"conversation": "thread-9"}`, and its id is who the person is in that chat; `{"conversation": "*"}` is the
-conversation that a question belongs to, whichever that is. What an agent of `handraise.conversations` asks it says
-itself, and is called with the reply itself: of such a question only an end elsewhere is told here.
+conversation that a question belongs to, whichever that is. An agent of `handraise.conversations` posts its questions
+itself and gets the replies itself: for such a question, this channel only tells of an end elsewhere.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REFERENCE = re.compile(r"\s*#([0-9a-f]{4})(?![0-9a-z])[\s:,]*(.*)", re.IGNORECA
 
 
 class Room(Protocol):
-    """A chat, as `handraise.conversations.Channel` has it."""
+    """A chat, as `handraise.conversations.Channel` defines it."""
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ async def open_chat(room: Room, replies: Replies) -> AsyncIterator[Chat]:
 
 
 class Chat:
-    """Tells of questions in conversations and takes what people reply there. See `handraise.ports.channel`."""
+    """Posts questions in conversations and takes what people reply there. See `handraise.ports.channel`."""
 
     private = False
     """Others may be in the conversation."""
@@ -94,11 +94,11 @@ class Chat:
         return self._room.name
 
     def rate_limit_key(self, to: Json) -> str | None:
-        """The chat, which is slow or dead as a whole."""
+        """The chat, which is slow or down as a whole."""
         return None if _conversation_of(to) is None else self.name
 
     async def send(self, message: Message) -> Json:
-        """Say it in its conversation, or each in its own."""
+        """Post it in its conversation, or each in its own."""
         said: dict[str, list[Notice]] = {}
         for notice in message.notices:
             if (conversation := _place_of(message.to, notice.question)) is not None:
@@ -115,7 +115,7 @@ class Chat:
         return {"in_full": one} | ({"shown": digest(question_text(message.notices[0]))} if one else {})
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Say how it ended, unless its agent has: what was said in a chat stays as it is."""
+        """Say how it ended, unless its agent has done so: what was said in a chat stays as it is."""
         del receipt
         [notice] = message.notices
         question = notice.question
@@ -136,10 +136,10 @@ class Chat:
         by: str,
         id: str,  # noqa: A002 -- its name in `Reply`
     ) -> ReplyResult | None:
-        """Take a text as the reply to a question that was told in the conversation; None where it is none.
+        """Take a text as the reply to a question that was posted in the conversation; None if it is not one.
 
         `by` is who wrote it, as their address says, and `id` names the text: the same one twice is one reply. The
-        caller vouches for both. Where several questions wait, or several people were asked, the text begins with the
+        caller vouches for both. If several questions wait, or several people were asked, the text begins with the
         reference of the one that is meant.
         """
 
@@ -176,7 +176,7 @@ class Chat:
         return await self._replies.take(reply)
 
     def _is_its_agents(self, question: Question) -> bool:
-        """Whether an agent asked it in this chat by itself, as `handraise.conversations` notes in its state."""
+        """Whether an agent asked it in this chat itself, as `handraise.conversations` notes in its state."""
         match question.state:
             case {"conversations": {"channel": self._room.name}}:
                 return True
@@ -188,7 +188,7 @@ class Chat:
             await self._room.send(conversation, text)
         except NotSent:
             raise
-        except Exception as failure:  # noqa: BLE001 -- whatever a chat raises, nobody has seen it
+        except Exception as failure:  # noqa: BLE001 -- any error means that nobody has seen it
             raise NotSent(f"the chat failed: {type(failure).__name__}") from None
 
 
@@ -200,7 +200,7 @@ def _conversation_of(to: Json) -> str | None:
 
 
 def _place_of(to: Json, question: Question) -> str | None:
-    """The conversation in which a question is told."""
+    """The conversation in which a question is posted."""
     conversation = _conversation_of(to)
     return question.conversation if conversation == _OWN else conversation
 
@@ -219,7 +219,7 @@ def _reference_of(question: Question) -> str:
 
 
 def question_text(notice: Notice) -> str:
-    """A question, and below it, whatever its length, what to reply and where its page is."""
+    """A question, and below it, however long it is, what to reply and where its page is."""
     question = notice.question
     if _is_decided_elsewhere(question):
         below = gettext("This is decided on its page: {link}").format(link=notice.link)
@@ -233,7 +233,7 @@ def question_text(notice: Notice) -> str:
 
 
 def _lines_of(notice: Notice) -> Iterator[str]:
-    """What is asked. An action is shown in full where it can be decided here."""
+    """What is asked. An action is shown in full if it can be decided here."""
     question, form = notice.question, notice.question.form
     if why := why_now(notice.reason):
         yield why
@@ -256,7 +256,7 @@ def _lines_of(notice: Notice) -> Iterator[str]:
 
 
 def _is_decided_elsewhere(question: Question) -> bool:
-    """Whether it is an action that is too long for a chat, or at which more is at stake than a chat can vouch for."""
+    """Whether it is an action that is too long for a chat, or has more at stake than a chat can vouch for."""
     form = question.form
     return isinstance(form, Approval) and (form.risk == "high" or not is_shown(form))
 

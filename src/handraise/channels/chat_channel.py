@@ -38,14 +38,14 @@ class ChatChannel(abc.ABC, Generic[A, P]):
     receipt: ClassVar[tuple[str, str]]
     """What a receipt calls the place that a message went to, and the message there."""
     private = False
-    """Owners of a service read its messages, and people pass them on: no link in one may answer."""
+    """The owners of a service can read its messages, and people forward them: no link in one may answer."""
     patience = timedelta(days=1)
 
     def __init__(self) -> None:
         self._tasks = BackgroundTasks(self.name, expected=(InvalidPayload,))
 
     def rate_limit_key(self, to: Json) -> str | None:
-        """The one bot at the one service; None where the address makes no sense."""
+        """The one bot at the one service; None if the address makes no sense."""
         return None if self._read_address(to) is None else self.name
 
     async def send(self, message: Message) -> Json:
@@ -57,7 +57,7 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         return self._receipt(*sent) | ({"shown": digest(body)} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Let a message say how its question ended. What has several questions is followed up below it."""
+        """Update a message to say how its question ended. Below one with several questions, a new message says so."""
         body, name = self._render_outcome(message), f"{message.id} ended"
         sent = self._sent(receipt) if isinstance(receipt, dict) else None
         if sent is None:
@@ -68,7 +68,7 @@ class ChatChannel(abc.ABC, Generic[A, P]):
             await self._edit(*sent, body)
 
     async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
-        """Take a request of the service's; see `handraise.ports.channel.Receiver`."""
+        """Take a request from the service; see `handraise.ports.channel.Receiver`."""
         try:
             payload = await self._genuine(headers, body)
             answer = await self._handle(payload)
@@ -85,7 +85,7 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         return Response(body=as_json(answer), content_type="application/json")
 
     async def finish(self) -> None:
-        """See through what is under way, within reason."""
+        """Wait a short time for the running tasks."""
         await self._tasks.finish()
 
     async def _place(self, to: Json) -> P:
@@ -98,13 +98,13 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         return dict(zip(self.receipt, (place, sent), strict=True))
 
     def _sent(self, receipt: dict[str, Json]) -> tuple[P, Any] | None:
-        """Where a message went and what it is called there; None where a receipt does not say so."""
+        """Where a message went and what it is called there; None if a receipt does not say so."""
         place, sent = (receipt.get(each) for each in self.receipt)
         return None if place is None or sent is None else (place, sent)
 
     @abc.abstractmethod
     def _read_address(self, to: Json) -> A | None:
-        """What an address leads to, or None where it makes no sense."""
+        """What an address leads to, or None if it makes no sense."""
 
     @abc.abstractmethod
     async def _open(self, address: A, /) -> P:
@@ -122,7 +122,7 @@ class ChatChannel(abc.ABC, Generic[A, P]):
     async def _post(self, place: P, body: dict[str, Any], name: str, below: Any, /) -> tuple[P, Any]:
         """Post a message, in reply to another or not, and say where it went and what it is called there.
 
-        The same `name` twice is one message, where the service can tell.
+        The same `name` twice is one message, if the service can tell.
         """
 
     @abc.abstractmethod
@@ -131,8 +131,8 @@ class ChatChannel(abc.ABC, Generic[A, P]):
 
     @abc.abstractmethod
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-        """What a request says; raises `NotGenuine`, or `InvalidPayload` where it cannot be read."""
+        """What a request says; raises `NotGenuine`, or `InvalidPayload` if it cannot be read."""
 
     @abc.abstractmethod
     async def _handle(self, payload: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Do what a genuine request says, and give what the service is to be answered."""
+        """Do what a genuine request says, and return the answer for the service."""

@@ -1,7 +1,7 @@
-"""What somebody does in a chat, from the button to the desk and back to what they are told, whatever the service.
+"""What somebody does in a chat, from the button to the desk and back to what they are told, for every service.
 
-Who it was is for the service to say, and which person that is here for the addresses; whether they may answer, and
-whether the answer fits, for the desk. A service reads its own payloads, and draws its own messages and forms.
+The service says who it was, and the addresses say which person that is here. The desk decides whether they may answer,
+and whether the answer fits. A service reads its own payloads, and draws its own messages and forms.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _anything(*_: object) -> bool:
 class ChatFlow(Generic[R]):
     """Takes what people do in one service to the desk.
 
-    `is_shown` says whether a message there has all that an answer needs, and `is_ours` whether a reference was written
-    by us about this very question, where a service does not vouch for that.
+    `is_shown` says whether a message there has all that an answer needs, and `is_ours` whether we wrote a reference
+    about this very question, if a service does not vouch for that.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class ChatFlow(Generic[R]):
     async def press(
         self, reference: R, sender: Sender, read: Callable[[Question], Given | None]
     ) -> ReplyResult | Question:
-        """Do what a button or a form says; `read` gives what that answers, or None where it only opens something.
+        """Do what a button or a form says; `read` gives what that answers, or None if it only opens something.
 
-        Gives what to tell the person, or the question whose form is to be opened before them. Raises `InvalidPayload`
-        where nothing of ours could have said that, and a desk's error where it could not be done now.
+        Gives what to tell the person, or the question whose form is to be opened for them. Raises `InvalidPayload`
+        if nothing of ours could have said that, and a desk's error if it could not be done now.
         """
         question = await self._find(reference, sender)
         if isinstance(question, ReplyResult):
@@ -113,8 +113,8 @@ class ChatFlow(Generic[R]):
     ) -> ReplyResult | None:
         """Take a text that somebody wrote about a question.
 
-        With a `hint` it may have been said to somebody else: whoever could have meant it as an answer is told how to
-        give one, and None is for what was none.
+        With a `hint` it may have been said to somebody else: anyone who could have meant it as an answer is told how to
+        give one, and None means that it was not one.
         """
         question = await self._find(reference, sender)
         if isinstance(question, ReplyResult):
@@ -126,7 +126,7 @@ class ChatFlow(Generic[R]):
         return None
 
     def why_not_here(self, question: Question) -> str | None:
-        """Why a question cannot be answered in this chat; None where it can, or has ended."""
+        """Why a question cannot be answered in this chat; None if it can, or has ended."""
         if question.outcome is not None:
             return None
         if isinstance(question.form, Approval) and question.form.risk == "high":
@@ -134,7 +134,7 @@ class ChatFlow(Generic[R]):
         return None if self._is_shown(question) else gettext(_TOO_LARGE)
 
     async def _find(self, reference: R, sender: Sender) -> Question | ReplyResult:
-        """The question, where this person may see it: nobody else learns that there is one."""
+        """The question, if this person may see it: nobody else learns that there is one."""
         found = await self._replies.find_question(
             reference.workspace, self._channel, sender.identity, reference.question_id
         )
@@ -162,7 +162,7 @@ class ChatFlow(Generic[R]):
 
 
 def pressed(form: AnyForm, verb: str, *, number: object = None, digest: object = None) -> Given:
-    """What a button answers; raises `InvalidPayload` where a message about this form has no such button."""
+    """What a button answers; raises `InvalidPayload` if a message about this form has no such button."""
     match form, verb:
         case Confirm(), "yes" | "no":
             return Given(value=verb == "yes")
@@ -190,7 +190,7 @@ def submitted(
     reason: str | None,
     digest: object = None,
 ) -> Given:
-    """What a form answers that was filled in; raises `InvalidPayload` where this question has no such form."""
+    """What a filled-in form answers; raises `InvalidPayload` if this question has no such form."""
     match form, verb:
         case _, "decline":
             return Given(declines=True, reason=reason)
@@ -202,7 +202,7 @@ def submitted(
 
 
 def read_changes(form: Approval, edits: Json) -> tuple[dict[str, Json], dict[str, Json]]:
-    """What would be approved with changed arguments, and all arguments then; raises `InvalidAnswer`."""
+    """What would be approved with changed arguments, and all the resulting arguments; raises `InvalidAnswer`."""
     canonical = check_answer(form, {"decision": "approve", "arguments": edits})
     approved = {"arguments": edits, "digest": canonical["digest"]}
     return approved, canonical.get("arguments", form.action.arguments)
@@ -215,7 +215,7 @@ def _number(number: object) -> int | None:
 
 
 def _accepts_any_text(form: AnyForm) -> bool:
-    """Whether whatever somebody says would be an answer."""
+    """Whether anything that somebody says would be an answer."""
     if isinstance(form, Form):
         return len(form.fields) == 1 and _accepts_any_text(form.fields[0].form)
     return isinstance(form, Open) and form.type == "text"

@@ -1,4 +1,4 @@
-"""Which question a button or a form in a chat is about: what every service's own way to write it has in common."""
+"""Which question a button or a form in a chat is about: the part that is the same for every service."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from handraise.model.json_values import text_problem
 
 @dataclass(frozen=True, slots=True)
 class QuestionReference:
-    """A question; each service adds what it writes besides into what can be pressed."""
+    """A question; each service adds what else it writes into what can be pressed."""
 
     workspace: str
     question_id: str
 
     @property
     def is_readable(self) -> bool:
-        """Whether both names could be names of ours."""
+        """Whether both names could be ours."""
         return not text_problem(self.workspace) and not text_problem(self.question_id)
 
 
@@ -38,12 +38,12 @@ def long_id(short: bytes) -> str:
 
 
 def as_base64(data: bytes) -> str:
-    """Bytes in letters that every service leaves as they are."""
+    """Bytes as letters that every service leaves unchanged."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def from_base64(text: str) -> bytes | None:
-    """The bytes that `as_base64` wrote, or None: several texts can stand for the same bytes, and one is ours."""
+    """The bytes that `as_base64` wrote, or None: several texts can stand for the same bytes, and only one is ours."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

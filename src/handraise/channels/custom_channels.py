@@ -1,4 +1,4 @@
-"""Channels of one's own: a module on the path, and in it a function that opens one.
+"""Your own channels: a module on the path, and in it a function that opens one.
 
 The function takes the `Replies` that answers go through, and gives an async context manager: the channel is there for
 as long as its context lasts.
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 def opener_names(text: str) -> Sequence[str]:
-    """The names in a setting, with commas between."""
+    """The names in a setting, separated by commas."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 
@@ -42,7 +42,7 @@ def opener_problem(name: str) -> str | None:
 
 
 def find_opener(name: str) -> Opener:
-    """The function by that name. What goes wrong in a module of one's own is raised as it is."""
+    """The function by that name. An error in your own module is raised as it is."""
     module, _, function = name.partition(":")
     opener: Opener = getattr(importlib.import_module(module), function)
     return opener

@@ -1,4 +1,4 @@
-"""What an answer of a service over HTTP means: whether another try could help, when, and whether it arrived perhaps."""
+"""What a service's answer over HTTP means: whether and when another try could help, and whether it arrived perhaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_REASON = 120
 _REDIRECTS, _TROUBLE = range(300, 400), 500
 _BUSY = frozenset({408, 425, 429})
 _PASSING = _BUSY | {401, 409, 412}
-"""A token can be put right, and what is busy will be free."""
+"""A token can be corrected, and a busy service will be free again."""
 
 
 class Refused(NotSent):
@@ -45,9 +45,9 @@ class Refused(NotSent):
 
 
 async def answer_to(request: Awaitable[httpx2.Response], service: str, what: str) -> httpx2.Response:
-    """The answer to a request; raises `NotSent` where none came, or the server was in trouble.
+    """The answer to a request; raises `NotSent` if none came, or the server was in trouble.
 
-    Without the error itself: that has the request in it, and the request a token.
+    Without the error itself: it contains the request, and the request contains a token.
     """
     try:
         answer = await request
@@ -64,7 +64,7 @@ async def answer_to(request: Awaitable[httpx2.Response], service: str, what: str
 async def exchange(
     request: Awaitable[httpx2.Response], service: str, what: str, *, may_be_empty: bool = False
 ) -> tuple[httpx2.Response, dict[str, Any]]:
-    """The answer to a request and the JSON object in it; raises `NotSent`. A refusal may have none, and be empty."""
+    """The answer to a request and its JSON object; raises `NotSent`. For a refusal without an object, it is empty."""
     answer = await answer_to(request, service, what)
     try:
         return answer, read_object(answer.content)
@@ -86,7 +86,7 @@ def refusal(
     told: Mapping[str, Any] | None = None,
     wait: object = None,
 ) -> Refused:
-    """What a refusal means for another try. `wait` is for how many seconds the service asks besides the header."""
+    """What a refusal means for another try. `wait` is how many seconds the service asks for besides the header."""
     status = answer.status_code
     return Refused(
         service,
@@ -101,7 +101,7 @@ def refusal(
 
 
 def wait_of(answer: httpx2.Response, seconds: object = None) -> timedelta | None:
-    """How long a service asks to wait, in its answer or in the header of that, within reason."""
+    """How long a service asks to wait, in its answer or in its header, up to a limit."""
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
         return timedelta(seconds=min(seconds, _LONGEST_WAIT.total_seconds()))
     asked = asked_to_wait(answer.headers.get("retry-after"), time.time())
@@ -109,7 +109,7 @@ def wait_of(answer: httpx2.Response, seconds: object = None) -> timedelta | None
 
 
 def status_error(who: str, answered: Answered, *, final: Container[int], now: float) -> NotSent:
-    """What a status other than yes means for another try, where nothing but that is read."""
+    """What a status other than success means for another try, if nothing else is read."""
     status, problem = answered.status, f"{who} answered {answered.status}"
     if status in final:
         return NotSent(problem, again=False)
@@ -117,5 +117,5 @@ def status_error(who: str, answered: Answered, *, final: Container[int], now: fl
         return NotSent(problem, after=asked_to_wait(answered.headers.get("retry-after"), now))
     if status in _REDIRECTS:
         problem += ", and redirects are not followed"
-    # A token that is not good, or a place that is not ours: somebody may mend that.
+    # A token that is invalid, or a place that is not ours: somebody may fix that.
     return NotSent(problem, within=_A_WHILE)

@@ -39,7 +39,7 @@ from handraise.presentation.translation import (
 class Reply:
     """What somebody on a channel did: chose a `value`, wrote a `text`, or would not answer.
 
-    `identity` is the id of the address that this person has on the channel; `recipient` says whose it is where
+    `identity` is the id of the address that this person has on the channel; `recipient` says whose it is if
     several may have the same. `id` is the channel's own name for what was done: the same one twice is one reply.
     """
 
@@ -61,8 +61,8 @@ class Reply:
 class ReplyResult:
     """What came of a reply, and how to tell the person.
 
-    `taken`: it counts. `misfit`: it does not fit, and the question waits still. `late`: the question had ended.
-    `refused`: this person cannot answer it, or there is no such question; which of the two is not told. `problems` are
+    `taken`: it counts. `misfit`: it does not fit, and the question still waits. `late`: the question had ended.
+    `refused`: this person cannot answer it, or there is no such question; which of the two is not said. `problems` are
     what does not fit, one by one.
     """
 
@@ -133,7 +133,7 @@ class Replies:
     async def find_question(
         self, workspace: str, channel: str, identity: str, question_id: str
     ) -> Question | ReplyResult:
-        """A question as it stands, for a form to be drawn, where this person may see it; else what to tell them."""
+        """A question as it stands, to draw a form, if this person may see it; otherwise what to tell them."""
         found = await self._find(workspace, channel, identity, question_id)
         return _unknown() if found is None else found[1]
 
@@ -142,7 +142,7 @@ class Replies:
     ) -> Sequence[tuple[Question, Sequence[Delivery]]]:
         """The pending questions that this person may answer and that were told there, oldest first, with how.
 
-        What a reply may be about that names no question. Nothing but the store keeps it.
+        A reply that names no question may be about one of these. Only the store keeps them.
         """
         responder = await self.find_responder(workspace, channel, identity)
         found: list[tuple[Question, Sequence[Delivery]]] = []
@@ -163,7 +163,7 @@ class Replies:
         return found
 
     async def take(self, reply: Reply) -> ReplyResult:
-        """Give a reply to the desk and tell what came of it. The same one twice is the same answer.
+        """Give a reply to the desk and say what came of it. The same one twice is the same answer.
 
         Raises `RequestConflict` while one with the same id is being taken.
         """
@@ -198,7 +198,7 @@ class Replies:
         return (responder, question) if may_see(question, responder) else None
 
     async def _shown(self, question: Question, responder: Responder, channel: str) -> str | None:
-        """The digest of the last message that told this person of the question there, or a room that they share."""
+        """The digest of the last message there that told this person of the question, or a room that they share."""
         theirs = (*responder.principals, ANYONE)
         found = [
             (each.recipient == responder.id, each.sent_at, str(each.receipt["shown"]))
@@ -214,7 +214,7 @@ class Replies:
     async def _once(
         self, reply: Reply, actor: str, key: str, take: Callable[[], Awaitable[ReplyResult]]
     ) -> ReplyResult:
-        """What came of a reply, also where it comes again: one that did not fit is not counted twice."""
+        """What came of a reply, also if it comes again: one that did not fit is not counted twice."""
         what = (reply.question_id, reply.value, reply.text, reply.declines, reply.reason)
         place = (reply.workspace, actor, key)
         claim = await self._directory.claim(
@@ -247,7 +247,7 @@ class Replies:
 
 
 def _unknown() -> ReplyResult:
-    """What anyone hears who may not answer, or about a question that does not exist."""
+    """What people are told who may not answer, or about a question that does not exist."""
     return ReplyResult(
         "refused",
         gettext("I cannot take an answer to this from you. Open your inbox to see what waits for you."),

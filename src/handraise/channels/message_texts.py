@@ -1,6 +1,6 @@
-"""What a message says in our own words, and what of it are the agent's, whatever the medium.
+"""What a message says in our own words, and which parts of it are the agent's, whatever the medium.
 
-Everything given out here is free of characters that hide or move something; escaping for a medium is its channel's.
+Everything given out here is free of characters that hide or move something; each channel escapes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WRITE = {
 class Row:
     """Something that an agent lists: an option, a field, an argument.
 
-    `verbatim` is a text of several lines that stands as it is, and not as JSON.
+    `verbatim` is a text of several lines that is shown as it is, and not as JSON.
     """
 
     name: str
@@ -61,7 +61,7 @@ def heading_of(question: Draft) -> str:
 
 
 def heading_parts(question: Draft) -> tuple[str, str, str]:
-    """The same, with the agent's name in the middle, so that a channel can set it off from our own words."""
+    """The same, with the agent's name in the middle, so that a channel can set it apart from our own words."""
     before, _, after = _asks(question.form).partition("{agent}")
     return before, name_of(question.asker), after
 
@@ -72,14 +72,14 @@ def sign_in_to_decide() -> str:
 
 
 def waiting_text(count: int) -> str:
-    """What a message about several questions begins with."""
+    """The beginning of a message about several questions."""
     return ngettext(
         "{count} question waits for an answer", "{count} questions wait for an answer", count
     ).format(count=count)
 
 
 def rest_text(count: int) -> str:
-    """What a message ends with that has no room for all questions."""
+    """The end of a message that has no room for all questions."""
     return ngettext("And {count} more, in the inbox.", "And {count} more, in the inbox.", count).format(
         count=count
     )
@@ -92,7 +92,7 @@ def beginning_text(question: Draft) -> str:
 
 
 def why_now(reason: Reason) -> str | None:
-    """Why somebody is told now, where it is not the first time."""
+    """Why somebody is told now, if it is not the first time."""
     match reason:
         case "asked":
             return None
@@ -105,7 +105,7 @@ def why_now(reason: Reason) -> str | None:
 
 
 def prompt_of(question: Draft, *, longest: int = _LONGEST_PROMPT) -> tuple[str, str | None]:
-    """What the agent wrote, and a note of ours where that is not all of it."""
+    """What the agent wrote, and our own note if that is not all of it."""
     text = visible(question.prompt)
     lines = text.split("\n")
     cut = "\n".join(lines[:_MOST_LINES])[:longest]
@@ -115,7 +115,7 @@ def prompt_of(question: Draft, *, longest: int = _LONGEST_PROMPT) -> tuple[str, 
 
 
 def rows_of(form: AnyForm) -> tuple[Sequence[Row], str | None]:
-    """What there is to choose or to fill in, and a note of ours where that is not all of it."""
+    """What there is to choose or to fill in, and our own note if that is not all of it."""
     match form:
         case Choice() | MultiChoice():
             rows = [
@@ -232,7 +232,7 @@ def ending_of(question: Question, recipient: str) -> tuple[OutcomeText, Sequence
 
 
 def quoted(text: str) -> str:
-    """What somebody wrote, no longer than one reads in passing."""
+    """What somebody wrote, short enough to read in passing."""
     return shortened(visible(text), _LONGEST_ANSWER)
 
 
@@ -281,5 +281,5 @@ def _label(text: str) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """No more than so many characters of a text."""
+    """At most so many characters of a text."""
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"

@@ -1,6 +1,6 @@
-"""Keeps a library that goes where an address says from going where it must not.
+"""Keeps a library that connects to given addresses from reaching what it must not.
 
-Python tells of every connection, program, thread and file before it is there. Inside `guarded`, what is not allowed is
+Python reports every connection, program, thread and file beforehand. Inside `guarded`, what is not allowed is
 refused at that moment: a name is not looked up twice, and a redirect leads nowhere else. Elsewhere nothing changes.
 """
 
@@ -23,7 +23,7 @@ from handraise.channels.safe_http import IPNetwork, public_address, within_netwo
 
 
 class NotAllowed(PermissionError):
-    """What a guarded library wanted must not be. It is an `OSError`, as a library expects of its connections."""
+    """A guarded library wanted something that is not allowed. Libraries expect an `OSError` from their connections."""
 
 
 @dataclass(slots=True)
@@ -36,9 +36,9 @@ class Guard:
 
 @contextlib.contextmanager
 def guarded(networks: Sequence[IPNetwork]) -> Iterator[Guard]:
-    """Allow what runs inside no more than the public network, these networks, and to read what belongs to Python.
+    """Allow what runs inside only the public network, these networks, and reading what belongs to Python.
 
-    It logs nothing either: libraries write what they send, and where to, with its secrets.
+    It also logs nothing: libraries write what they send, and where to, with its secrets.
     """
     _watch()
     guard = Guard(networks)
@@ -66,7 +66,7 @@ def _unguarded(record: logging.LogRecord) -> bool:
 
 
 def _watch() -> None:
-    global _watched  # noqa: PLW0603 -- a hook is there once for the process, and for good
+    global _watched  # noqa: PLW0603 -- a process has one hook, which stays
     if not _watched:
         _watched = True
         sys.addaudithook(_hear)
@@ -75,7 +75,7 @@ def _watch() -> None:
 
 
 def _tell_of_threads() -> None:
-    """Tell of threads before they are there, which Python itself does since 3.12."""
+    """Report threads before they start, which Python itself does since 3.12."""
     for module, name in (
         (_thread, "start_new_thread"),
         (_thread, "start_new"),
@@ -103,7 +103,7 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _to_a_network(guard: Guard, args: tuple[Any, ...]) -> bool:
-    """Whether a socket may be connected, or sent to: by a number, for a name could lead anywhere."""
+    """Whether a socket may be connected, or sent to: only by number, because a name could lead anywhere."""
     address = args[1]
     if address is None:
         return True
@@ -116,7 +116,7 @@ def _to_a_network(guard: Guard, args: tuple[Any, ...]) -> bool:
 
 
 def _of_python(guard: Guard, args: tuple[Any, ...]) -> bool:
-    """Whether a file is read that belongs to Python or to a package; a number is a file that is open already."""
+    """Whether this reads a file that belongs to Python or to a package; a number is a file that is open already."""
     del guard
     path, mode, flags = args
     if isinstance(path, int):
@@ -137,7 +137,7 @@ _RULES: Mapping[str, Callable[[Guard, tuple[Any, ...]], bool]] = {
     "socket.sendto": _to_a_network,
     "socket.sendmsg": _to_a_network,
     "open": _of_python,
-    # A thread of a library's own would not be guarded.
+    # A thread that a library starts would not be guarded.
     "_thread.start_new_thread": _never,
     "_thread.start_joinable_thread": _never,
     **dict.fromkeys(

@@ -1,6 +1,6 @@
 """ntfy: a notification on a phone or desktop that leads to the question.
 
-An address is `{"topic": "…"}`. Answers are given behind the link: the readers of a topic are not known here.
+An address is `{"topic": "…"}`. Answers are given behind the link: nobody here knows who reads a topic.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NOT_TOPICS = frozenset(
 )
 _LONGEST_TITLE = 120
 _LARGEST = 3_600
-"""In bytes, of everything. Phones are told by services that take 4 KB, and ntfy cuts what is more."""
+"""In bytes, of everything. Phones are notified by services that take 4 KB, and ntfy cuts the rest."""
 _LOW, _USUAL, _HIGH = 2, 3, 4
 _YES, _HOPELESS = range(200, 300), (400, 413)
 
 
 def read_server_url(text: str, allowed: Sequence[IPNetwork]) -> URL | None:
-    """The address of an ntfy server, or None where it makes no sense or could never be called."""
+    """The address of an ntfy server, or None if it makes no sense or could never be called."""
     url = read_url(text, allowed)
     return url if url is not None and url.raw_path in (b"", b"/") else None
 
@@ -78,12 +78,12 @@ class Ntfy:
         return None if _topic_of(to) is None else f"ntfy {place_of(self._server)}"
 
     async def send(self, message: Message) -> Json:
-        """Publish a notification. One that is sent again takes the place of the first."""
+        """Publish a notification. One that is sent again replaces the first."""
         await self._publish(message.to, message.id, question_content(message))
         return {"sequence": message.id, "alone": len(message.notices) == 1}
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Say how it ended, in the place of the notification; where several were told together, beside them."""
+        """Say how it ended, in place of the notification; if several were told together, beside them."""
         known = isinstance(receipt, dict) and receipt.get("alone") is True
         await self._publish(
             message.to, receipt["sequence"] if known else message.id, outcome_content(message)
@@ -93,7 +93,7 @@ class Ntfy:
         topic = _topic_of(to)
         if topic is None:
             raise NotSent("its address makes no sense any more", again=False)
-        # Since ntfy 2.16 what has the same sequence replaces what came before; older ones take it for one more.
+        # Since ntfy 2.16, a message with the same sequence replaces the one before; older versions show it as one more.
         body = {"topic": topic, "sequence_id": sequence, **content}
         headers = {"content-type": "application/json", "user-agent": "handraise"}
         if self._token is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class InvalidPayload(ValueError):
-    """What came is not what a message or a form of ours could have sent."""
+    """No message or form of ours could have sent what came."""
 
 
 def as_json(value: Any) -> bytes:

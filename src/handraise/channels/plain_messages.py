@@ -1,4 +1,4 @@
-"""Messages as plain lines, for media that know no markup: the agent's words behind a bar, everything else ours."""
+"""Messages as plain lines, for media without markup: the agent's words are behind a bar, everything else is ours."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from handraise.presentation.risk_text import risk_text
 from handraise.presentation.translation import gettext
 
 _EDGE = "│ "
-"""What stands before every line that is not ours."""
+"""The mark before every line that is not ours."""
 _LONGEST_PROMPT = 600
 _LONGEST_TOOL = 120
 _LONGEST_MENTION = 80
 
 
 def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]:
-    """What is asked, without its heading and its link. Of an action it says the name: it is decided on the page."""
+    """What is asked, without its heading and its link. For an action it gives the name: it is decided on the page."""
     question = notice.question
     if why := why_now(notice.reason):
         yield why
@@ -61,7 +61,7 @@ def choices_of(question: Question) -> Iterator[str]:
 
 
 def arguments_of(rows: Iterable[Row]) -> Iterator[str]:
-    """The arguments of an action. A text of several lines has an edge of its own, so that none passes for an argument."""
+    """The arguments of an action. A text of several lines has its own edge, so that no line passes for an argument."""
     for row in rows:
         text = row.text or ""
         if "\n" not in text and not row.verbatim:
@@ -93,7 +93,7 @@ def theirs(texts: Iterable[str]) -> Iterator[str]:
 
 
 def fitting(lines: Iterable[str], room: int, size_of: Callable[[str], int] = len) -> str:
-    """As many of the lines as there is room for, with a note where that is not all. A link is whole or not there."""
+    """As many of the lines as there is room for, with a note if that is not all. A link is complete or left out."""
     rest = gettext("… The rest is on the page.")
     room -= size_of(rest) + 1
     taken: list[str] = []

@@ -20,11 +20,11 @@ class PushChannel(Channel, Protocol):
         ...
 
     def accepts(self, to: Json) -> bool:
-        """Whether a browser has made this, so that it can be encrypted for."""
+        """Whether a browser made this, so that a notification can be encrypted for it."""
         ...
 
 
 def subscription_id(to: Json) -> str:
-    """The id of the address that a subscription is."""
+    """The address id of a subscription."""
     endpoint = to.get("endpoint") if isinstance(to, dict) else ""
     return hashlib.sha256(str(endpoint).encode()).hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""Calls to addresses that somebody in a workspace gave: the public network, and what the operator names besides.
+"""Calls to addresses that somebody in a workspace gave: only the public network, and what the operator names besides.
 
-A name is looked up once for a connection, and what was looked at is what is connected to: there is no second look
-that could find another address. Redirects are not followed, and proxies of the environment are not used.
+A name is looked up once for a connection, and the connection goes to the address that was checked: there is no second
+look that could find another address. Redirects are not followed, and proxies of the environment are not used.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 _UNICAST = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _TUNNELS = tuple(map(ipaddress.IPv6Network, ("2001::/32", "2002::/16")))
-"""Teredo and 6to4: an address of IPv4 is hidden in each of theirs."""
+"""Teredo and 6to4: each of their addresses hides an IPv4 address."""
 _SPECIAL = tuple(map(ipaddress.IPv4Network, ("192.0.0.0/24", "192.88.99.0/24")))
-"""Addresses of protocols and relays, which some releases of Python take for public."""
+"""Addresses of protocols and relays, which some releases of Python consider public."""
 _V4_BITS = 0xFFFF_FFFF
 _LONGEST_URL = 2_000
 _LAST_PORT = 65_535
@@ -53,7 +53,7 @@ _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 
 
 def public_address(text: str) -> bool:
-    """Whether this is an address of the public network, also where it stands in one of IPv6."""
+    """Whether this is an address of the public network, also if it is inside an IPv6 address."""
     address = _plain(ipaddress.ip_address(text.partition("%")[0]))
     if isinstance(address, ipaddress.IPv6Address) and (
         address not in _UNICAST or any(address in tunnel for tunnel in _TUNNELS)
@@ -70,10 +70,10 @@ def within_networks(text: str, networks: Iterable[IPNetwork]) -> bool:
 
 
 def read_url(text: object, allowed: Sequence[IPNetwork]) -> URL | None:
-    """The address of somebody's system, or None where it makes no sense or could never be called.
+    """The address of somebody's system, or None if it makes no sense or could never be called.
 
-    Only https, and http where the operator names networks. What a name leads to is seen when it is called. Any port
-    will do: what does not speak TLS in a trusted name gets nothing from us.
+    Only https, and http if the operator names networks. Where a name leads is checked when it is called. Any port
+    will do: a server that does not speak TLS under a trusted name gets nothing from us.
     """
     if not isinstance(text, str) or not 1 <= len(text) <= _LONGEST_URL or not text.isprintable():
         return None
@@ -94,12 +94,12 @@ def read_url(text: object, allowed: Sequence[IPNetwork]) -> URL | None:
 
 
 def place_of(url: URL) -> str:
-    """The host and port of an address: what is slow or dead together."""
+    """The host and port of an address: what is slow or down together."""
     return f"{url.host.lower()}:{url.port or (443 if url.scheme == 'https' else 80)}"
 
 
 def asked_to_wait(retry_after: str | None, now: float) -> timedelta | None:
-    """How long a `Retry-After` asks to wait, within reason."""
+    """How long a `Retry-After` asks to wait, up to a limit."""
     if retry_after is None:
         return None
     if _SECONDS.fullmatch(retry_after):
@@ -114,7 +114,7 @@ def asked_to_wait(retry_after: str | None, now: float) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a system said to a call: never what it wrote, which nobody here needs."""
+    """How a system answered a call, without the body, which nobody here needs."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -128,7 +128,7 @@ class SafeHttpClient:
         self._within = within
 
     async def post(self, url: URL, *, headers: Mapping[str, str], content: bytes) -> Answered:
-        """Post something; raises `NotSent` where no answer came."""
+        """Post something; raises `NotSent` if no answer came."""
         place = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         slow = {"connect": _CONNECT_WITHIN, "write": self._within, "read": self._within, "pool": self._within}
         try:
@@ -152,7 +152,7 @@ class SafeHttpClient:
                 }
                 return Answered(response.status, said)
         except _NotAllowed:
-            # Which address it was is not said: it may be one of the operator's network.
+            # It does not say which address it was: it may be one of the operator's network.
             raise NotSent("its name leads to an address that must not be called", within=_A_WHILE) from None
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout):
             raise NotSent("it could not be reached") from None
@@ -170,11 +170,11 @@ async def open_safe_client(
 ) -> AsyncIterator[SafeHttpClient]:
     """Calls to the public network and these others, for as long as this context lasts.
 
-    `resolve` and `verify` are how names are looked up and whose certificates are trusted, where that is not the
-    system's affair.
+    `resolve` and `verify` are how names are looked up and whose certificates are trusted, if not as the
+    system does it.
     """
     context = verify or ssl.create_default_context()
-    # Names that take long to look up do not keep others waiting who use the loop's own threads.
+    # Names that take long to look up do not delay others who use the loop's own threads.
     threads = ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="handraise look-up")
 
     async def look_up(host: str, port: int) -> Sequence[str]:
@@ -204,7 +204,7 @@ class _NotAllowed(Exception):
 
 
 class _Network(httpcore2.AsyncNetworkBackend):
-    """Connects to hosts whose every address may be called."""
+    """Connects to hosts if all of their addresses may be called."""
 
     def __init__(self, allowed: Sequence[IPNetwork], resolve: Resolve, *, named_only: bool) -> None:
         self._allowed = allowed
@@ -220,7 +220,7 @@ class _Network(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """A connection to an address that was looked at."""
+        """A connection to an address that was checked."""
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._resolve(host, port)
@@ -241,7 +241,7 @@ class _Network(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.AsyncNetworkStream:
-        """Nothing outside is a file."""
+        """Refuse it: nothing outside is a file."""
         del path, timeout, socket_options
         raise _NotAllowed
 
@@ -255,7 +255,7 @@ def _may_call(address: str, allowed: Sequence[IPNetwork], *, named_only: bool) -
 
 
 def _plain(address: IPAddress) -> IPAddress:
-    """The address of IPv4 that one of IPv6 stands for, where it does."""
+    """The IPv4 address that an IPv6 address stands for, if it does."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

@@ -1,4 +1,4 @@
-"""Webhooks: a system of the operator's is told of questions, and gives answers for the person whose address it is.
+"""Webhooks: a system of the operator's is told of questions, and answers for the person whose address it is.
 
 An address is `{"url": "https://…", "secret": "whsec_…"}`, with a `previous_secret` while the secret is being changed.
 Both ways are signed as Standard Webhooks says. What is sent is a CloudEvent.
@@ -53,7 +53,7 @@ _NEVER_CHANGES = frozenset(
     }
     | {"quorum", "veto", "max_attempts", "undo_for", "timeline", "asked_at", "expires_at"}
 )
-"""What of a question is the same however often it is told."""
+"""The parts of a question that are the same however often it is told."""
 _AT_THE_END = frozenset({"status", "votes", "outcome"})
 
 _PATIENCE = timedelta(days=3)
@@ -62,7 +62,7 @@ _YES, _GONE = range(200, 300), (410,)
 _SECRET = "whsec_"  # noqa: S105 -- how they all begin
 _SECRET_BYTES = range(24, 65)
 _ID = re.compile(r"[!-\-/-~]{1,200}")
-"""Visible and without a full stop, which parts what is signed."""
+"""Visible and without a full stop, which separates what is signed."""
 _MOMENT = re.compile(r"[0-9]{1,12}")
 _TOLERANCE = 300.0
 _MOST_SIGNATURES = 10
@@ -104,7 +104,7 @@ class Webhook:
         return None if endpoint is None else f"webhook {place_of(endpoint.url)}"
 
     def same_place(self, one: Json, other: Json) -> bool:
-        """Whether both have the same URL, and perhaps other secrets."""
+        """Whether both have the same URL, and perhaps different secrets."""
         endpoints = [self._endpoint(each) for each in (one, other)]
         return None not in endpoints and len({str(each.url) for each in endpoints if each}) == 1
 
@@ -156,7 +156,7 @@ class Webhook:
             given.workspace, self.name, given.address.recipient, given.address.id
         )
         endpoint = None if address is None else self._endpoint(address.to)
-        # One that is unknown costs as much time as one whose secret is another.
+        # An unknown one takes as long as one with another secret.
         secrets = (b"",) if endpoint is None else endpoint.secrets
         if not genuine(headers, body, secrets, now=self._now()) or endpoint is None:
             return Response(status=401)
@@ -248,7 +248,7 @@ class _Given(_Part):
 def signed(name: str, body: bytes, secrets: Sequence[bytes], *, now: float) -> dict[str, str]:
     """The three headers of Standard Webhooks, with a signature for each secret.
 
-    By hand, for the reference library has one secret, and fails in several ways at what it cannot read.
+    Written by hand, because the reference library has one secret, and fails in several ways on what it cannot read.
     """
     moment = str(int(now))
     signatures = (base64.b64encode(_signature(name, moment, body, each)).decode() for each in secrets)
@@ -283,7 +283,7 @@ def genuine(headers: Mapping[str, str], body: bytes, secrets: Sequence[bytes], *
 
 
 def secret_bytes(secret: str) -> bytes | None:
-    """The bytes of a `whsec_…`, or None where it is none, or one that could be guessed."""
+    """The bytes of a `whsec_…`, or None if it is not one, or is one that could be guessed."""
     if not secret.startswith(_SECRET):
         return None
     text = secret.removeprefix(_SECRET)

@@ -46,7 +46,7 @@ except ImportError as error:
 
 _GONE = (404, 410)
 _OF_ANOTHER_KEY = (400, 401, 403)
-"""What push services say where a browser subscribed to another key."""
+"""What push services say if a browser subscribed to another key."""
 _FIRST_REFUSAL = 300
 _REFUSALS = frozenset(range(300, 500)) - {429}
 _LONGEST_NAME = 60
@@ -62,7 +62,7 @@ async def open_webpush(
 ) -> AsyncIterator[WebPush]:
     """Web push for as long as this context lasts. Our key at the push services comes from the server's secret.
 
-    A browser subscribes to one key. With the secrets of before, the second and later ones, those are told that subscribed then.
+    A browser subscribes to one key. The second and later secrets are older ones, for browsers that subscribed then.
     """
     keys = [signing_key(secret) for secret in secrets]
     async with open_safe_client(allowed) as outward:
@@ -74,7 +74,7 @@ class WebPush:
 
     name = NAME
     private = False
-    """The browser is signed in, or leads there: no link that answers needs to lie in a notification."""
+    """The browser is signed in, or leads there: a notification needs no link that answers."""
     patience = timedelta(hours=6)
 
     def __init__(
@@ -108,11 +108,11 @@ class WebPush:
         return f"{NAME} {place_of(url)}" if url is not None and shaped else None
 
     def accepts(self, to: Json) -> bool:
-        """Whether a browser has made this, so that it can be encrypted for."""
+        """Whether a browser made this, so that a notification can be encrypted for it."""
         return self.rate_limit_key(to) is not None and _encrypted(to, b"{}") is not None
 
     async def send(self, message: Message) -> Json:
-        """Send a notification; see the port. One that is sent again takes the place of the first."""
+        """Send a notification; see the port. One that is sent again replaces the first."""
         url = self._endpoint(message.to)
         content = (
             None if url is None else await asyncio.to_thread(_encrypted, message.to, payload_of(message))
@@ -196,7 +196,7 @@ def payload_of(message: Message) -> bytes:
 
 
 def _encrypted(to: Json, payload: bytes) -> bytes | None:
-    """The payload as only the browser can read it; None where the subscription makes no sense."""
+    """The payload as only the browser can read it; None if the subscription makes no sense."""
     try:
         body: bytes = WebPusher(to).encode(payload)["body"]
     except Exception:  # noqa: BLE001 -- it raises whatever its base64 and curves do, and all of it means the same

@@ -1,6 +1,6 @@
 """Discord: questions as messages with buttons, answered there; over its REST API and signed requests.
 
-By hand rather than with discord.py: that one lives on a gateway connection for each process, and none is needed here.
+Written by hand instead of using discord.py, which needs a gateway connection for each process; none is needed here.
 Needs `pip install "handraise[discord]"`.
 """
 

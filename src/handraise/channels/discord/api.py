@@ -1,4 +1,4 @@
-"""Discord's REST API: one call at a time, with what Discord says of it."""
+"""Discord's REST API: one call at a time, with Discord's answer."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ SUPPRESS_EMBEDS, EPHEMERAL = 1 << 2, 1 << 6
 _PASSING = frozenset(
     {20016, 20022, 20028, 20029, 30046, 40002, 40003, 40004, 40006, 40062, 40333, 110000, 110001, 130000}
 )
-"""What Discord says for now only; anything else that it refuses, it would refuse again."""
+"""Refusals that are temporary; Discord would repeat any other."""
 _UNKNOWN_CHANNEL = 10003
 _UNAUTHORIZED, _TOO_MANY = 401, 429
 _A_WHILE = 300
-"""Too many calls with a token that is none are answered with a ban."""
+"""Too many calls with an invalid token lead to a ban."""
 _MOST_ROOMS = 10_000
 _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 _AGENT = "DiscordBot (https://github.com/handraise/handraise, 1)"
 
 
 class DiscordApi:
-    """Calls the API in the name of a bot.
+    """Calls the API as a bot.
 
-    Without a client of httpx2: that one logs the address of every call, and those that answer what somebody did have
-    a secret in them.
+    Without a client of httpx2: that one logs the address of every call, and the addresses that answer what somebody
+    did contain a secret.
     """
 
     def __init__(self, transport: httpx2.AsyncBaseTransport, token: str, url: str) -> None:
@@ -46,7 +46,7 @@ class DiscordApi:
         self._quiet_until = 0.0
 
     async def direct_message_room(self, user: str) -> str:
-        """The conversation with one person. Discord makes one where there is none; we ask once."""
+        """The conversation with one person. Discord creates it if there is none; we ask once."""
         if user not in self._rooms:
             made = await self.call("POST", "/users/@me/channels", {"recipient_id": user})
             while len(self._rooms) >= _MOST_ROOMS:
@@ -55,7 +55,7 @@ class DiscordApi:
         return self._rooms[user]
 
     async def post(self, room: str, body: Mapping[str, Any]) -> str:
-        """Send a message, and give back its id."""
+        """Send a message, and return its id."""
         try:
             return id_in(await self.call("POST", f"/channels/{room}/messages", body))
         except Refused as refused:
@@ -68,14 +68,14 @@ class DiscordApi:
         await self.call("PATCH", f"/channels/{room}/messages/{message}", body)
 
     async def follow_up(self, application: str, token: str, body: Mapping[str, Any]) -> None:
-        """Fill in what was promised in answer to what somebody did."""
+        """Send the answer that was promised after somebody did something."""
         where = f"/webhooks/{quote(application, safe='')}/{quote(token, safe='')}/messages/@original"
         await self.call("PATCH", where, body, named="/webhooks/…/messages/@original", bare=True)
 
     async def call(
         self, method: str, path: str, body: Mapping[str, Any], *, named: str | None = None, bare: bool = False
     ) -> dict[str, Any]:
-        """Call the API; raises `NotSent`. What is `bare` shows who we are by its address alone."""
+        """Call the API; raises `NotSent`. A `bare` call is authorised by its address alone."""
         if not bare and (quiet := self._quiet_until - time.monotonic()) > 0:
             raise NotSent("Discord asked the whole bot to wait", after=timedelta(seconds=quiet))
         what = f"{method} {named or path}"
@@ -115,7 +115,7 @@ class DiscordApi:
 
 
 def message_of(rendered: Rendered) -> dict[str, Any]:
-    """A message as Discord takes it: nobody is called by it, and no address in it becomes a picture."""
+    """A message as Discord takes it: it notifies nobody, and no address in it becomes a picture."""
     return {
         "content": rendered.content,
         "components": list(rendered.rows),
@@ -125,7 +125,7 @@ def message_of(rendered: Rendered) -> dict[str, Any]:
 
 
 def text_message(text: str, rows: list[Component] | None = None) -> dict[str, Any]:
-    """Something said to one person, as it is."""
+    """A text for one person, as it is."""
     shown = escaped(text)
     while length_of(shown) > LONGEST:
         text = text[: -max(1, (length_of(shown) - LONGEST) // 4)]
@@ -134,7 +134,7 @@ def text_message(text: str, rows: list[Component] | None = None) -> dict[str, An
 
 
 def id_in(found: Mapping[str, Any]) -> str:
-    """The id of what Discord made."""
+    """The id of what Discord created."""
     made = found.get("id")
     if not is_id(made):
         raise NotSent("Discord did not say what it made", arrived_perhaps=True)
@@ -142,5 +142,5 @@ def id_in(found: Mapping[str, Any]) -> str:
 
 
 def is_id(text: object) -> bool:
-    """Whether this is an id of Discord's."""
+    """Whether this is one of Discord's ids."""
     return isinstance(text, str) and 15 <= len(text) <= 20 and text.isascii() and text.isdigit()  # noqa: PLR2004 -- 64 bits since 2015

@@ -51,9 +51,9 @@ async def open_discord(
     api_url: str = DISCORD,
     verify: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Discord]:
-    """The channel for the application that the token and the key are of, for as long as this context lasts.
+    """The channel for the application that the token and the key belong to, for as long as this context lasts.
 
-    `verify` says whose certificates are trusted, where that is not for the machine to say.
+    `verify` says whose certificates are trusted, if not the system's.
     """
     async with httpx2.AsyncHTTPTransport(verify=verify or True) as transport:
         discord = Discord(DiscordApi(transport, bot_token, api_url), replies, public_key)
@@ -95,7 +95,7 @@ class Discord(ChatChannel[tuple[str, str], str]):
         return message_of(render_outcome(message.notices[0].question))
 
     async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> tuple[str, Any]:
-        """Post a message. The same one again within minutes is told apart by Discord, by the name that we give it."""
+        """Post a message. Discord recognises the same one within minutes by the name that we give it."""
         nonce = as_base64(hashlib.sha256(name.encode()).digest()[:16])
         body = {**body, "nonce": nonce, "enforce_nonce": True}
         if below is not None:
@@ -111,10 +111,10 @@ class Discord(ChatChannel[tuple[str, str], str]):
         return read_object(body)
 
     async def _handle(self, payload: dict[str, Any]) -> Mapping[str, Any]:
-        """Do what a payload says, and give back what Discord is to be answered within its three seconds.
+        """Do what a payload says, and return the answer that Discord expects within three seconds.
 
-        What takes longer is promised, and said when it is done. Discord sends nothing a second time, so that a person
-        is told where something went wrong.
+        What takes longer is promised, and said when it is done. Discord sends nothing a second time, so a person is
+        told if something went wrong.
         """
         if payload.get("type") == PING:
             return _PONG

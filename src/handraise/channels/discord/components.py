@@ -1,4 +1,4 @@
-"""The pieces of a message and of a form that can be pressed or filled in. In none of them Discord reads markup."""
+"""The pieces of a message and of a form that can be pressed or filled in. Discord reads no markup in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT, _LONG = 1, 2
 
 
 def button(reference: QuestionReference, text: str) -> Component:
-    """A button. All are grey: nobody is to be nudged."""
+    """A button. All are grey, so that nobody is nudged."""
     return {"type": _BUTTON, "style": _GREY, "label": plain(text, BUTTON), "custom_id": reference.text}
 
 
@@ -39,7 +39,7 @@ def row(*elements: Component) -> Component:
 
 
 def menu(reference: QuestionReference, labels: Sequence[str]) -> Component:
-    """A menu of which one is chosen."""
+    """A menu in which one option is chosen."""
     return {
         "type": _SELECT,
         "custom_id": reference.text,
@@ -53,7 +53,7 @@ def menu(reference: QuestionReference, labels: Sequence[str]) -> Component:
 def select_input(
     name: str, options: Sequence[Option], *, chosen: Collection[int], required: bool, most: int
 ) -> Component:
-    """A menu in a form, of which so many are chosen at the most; `chosen` are the places of those at first."""
+    """A menu in a form, with at most so many choices; `chosen` are the places of those that are chosen at first."""
     return {
         "type": _SELECT,
         "custom_id": name,
@@ -73,7 +73,7 @@ def select_input(
 
 
 def shows_in_full(option: Option) -> bool:
-    """Whether a menu in a form has all of an option."""
+    """Whether a menu in a form shows all of an option."""
     described = option.description is None or is_short(option.description, _OPTION)
     return described and is_short(option.label, _OPTION)
 
@@ -93,7 +93,7 @@ def text_input(
 
 
 def with_label(label: str, component: Component, hint: str | None = None) -> Component:
-    """A field of a form with its name, and with what is to be known about it."""
+    """A field of a form with its name, and with what people should know about it."""
     return {
         "type": _LABEL,
         "label": plain(label, LABEL),
@@ -103,7 +103,7 @@ def with_label(label: str, component: Component, hint: str | None = None) -> Com
 
 
 def shown(text: str) -> Component:
-    """A text in a form; it is read as Markdown."""
+    """A text in a form; Discord reads it as Markdown."""
     return {"type": _SHOWN, "content": text}
 
 

@@ -31,7 +31,7 @@ _OPENING = frozenset({"answer", "decline", "reason"})
 
 @dataclass(frozen=True, slots=True)
 class InteractionResult:
-    """What Discord is answered, and what is said instead where that comes too late: no form can open any more."""
+    """What Discord is answered, and what is said instead if that comes too late: no form can open any more."""
 
     answer: Mapping[str, Any] = field(repr=False)
     later: Mapping[str, Any] = field(repr=False)
@@ -54,7 +54,7 @@ class InteractionHandler:
     async def take(self, payload: Mapping[str, Any]) -> InteractionResult:
         """Do what a genuine payload says.
 
-        Raises `InvalidPayload` where it makes no sense, and a desk's error where it could not be done now.
+        Raises `InvalidPayload` if it makes no sense, and a desk's error if it could not be done now.
         """
         kind, data, message = payload.get("type"), object_in(payload, "data"), object_in(payload, "message")
         sender = _read_sender(payload) if kind in (PRESSED, SUBMITTED) else None
@@ -82,7 +82,7 @@ class InteractionHandler:
         return told(text_message(result.text), _STAYS if is_seen else _SAYS)
 
     def _redraw(self, room: object, message: object, result: ReplyResult) -> None:
-        """Let a message that was pressed too late say how it ended."""
+        """Show in a message that was pressed too late how its question ended."""
         if result.kind == "late" and result.question is not None and is_id(room) and is_id(message):
             ended = message_of(render_outcome(result.question))
             self._tasks.begin(self._api.edit(str(room), str(message), ended))
@@ -100,7 +100,7 @@ def _read_sender(payload: Mapping[str, Any]) -> Sender:
 
 
 def _opened(question: Question, reference: QuestionReference, verb: str) -> InteractionResult:
-    """The form behind a button, or what is asked once more."""
+    """The form behind a button, or the confirmation that it asks for."""
     if verb.startswith("?"):
         _pressed(question, reference, verb[1:])
         return told(message_of(render_confirmation(question, verb[1:])))
@@ -128,7 +128,7 @@ def _submitted(question: Question, reference: QuestionReference, components: obj
 
 
 def _digest(question: Question, reference: QuestionReference) -> str:
-    """The digest that was meant: that of the action, where the short form of it is the same."""
+    """The digest that was meant: that of the action, if its short form is the same."""
     form = question.form
     if isinstance(form, Approval) and reference.tag == tag_of(form):
         return form.digest

@@ -1,6 +1,6 @@
 """Texts for Discord, which reads Markdown, mentions and addresses in all of them.
 
-Whatever somebody else wrote is escaped, so that it shows as it is: no format, mention, link or picture comes of it.
+What others wrote is escaped, so that it shows as it is: it makes no format, mention, link or picture.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _FENCE = "```"
 _MARKS = tuple("*~`")
 _CUT = " […]"
 _CLOSE = 8
-"""By how many characters a cut may be too short: to read Markdown takes time."""
+"""By how many characters a cut may be too short: reading Markdown takes time."""
 _LOOSE = " \n\u200d"
-"""What must not be left at an end: a joiner with nothing behind it could join with our own words."""
+"""What must not be left at an end: a joiner with nothing after it could join with our own words."""
 
 
 def escaped(text: str) -> str:
-    """A text that shows as it is. What cannot be seen is shown by its number; line breaks stay."""
+    """A text that shows as it is. Invisible characters are shown by their number; line breaks stay."""
     plain = _SPECIAL.sub(r"\\\g<0>", visible(text))
     return _NUMBERED.sub(r"\1\\\2", _FIRST.sub(r"\1\\\2", plain))
 
@@ -40,7 +40,7 @@ def escaped_line(text: str) -> str:
 
 
 def bold(text: str) -> str:
-    """A text in bold, as it is otherwise."""
+    """A text in bold, otherwise as it is."""
     return f"**{escaped_line(text).strip() or '…'}**"
 
 
@@ -50,7 +50,7 @@ def quoted(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text to the letter, in a box. What would end the box is shown by its number."""
+    """A text exactly as it is, in a box. What would end the box is shown by its number."""
     inside = visible(text).replace(_FENCE, "‹U+0060›" * 3)
     return f"{_FENCE}\n{inside}\n{_FENCE}"
 
@@ -62,7 +62,7 @@ def action_text(form: Approval) -> str:
 
 
 def length_of(text: str) -> int:
-    """How long a text is to Discord, at the most: a picture may count as two."""
+    """How long a text is for Discord, at most: a picture may count as two."""
     return len(text.encode("utf-16-le", errors="replace")) // 2
 
 
@@ -97,14 +97,14 @@ def _markdown_line(line: Line) -> str:
     made = ""
     for span in line.spans:
         styled = _code(span.text) if line.is_code else _styled(span)
-        # Marks that touch could be read as others.
+        # Adjacent marks could be read as others.
         touches = made[-1:] in _MARKS and styled[:1] in _MARKS
         made += escaped_line(span.text) if touches else styled
     return made
 
 
 def _styled(span: Span) -> str:
-    """A piece of a line in its look. Blanks stay outside of the marks, which would not count otherwise."""
+    """A piece of a line with its format. Blanks stay outside the marks, which would not work otherwise."""
     inside = span.text.strip(" ")
     if not inside:
         return span.text
@@ -116,12 +116,12 @@ def _styled(span: Span) -> str:
 
 
 def _code(text: str) -> str:
-    """A text to the letter. One with a mark of code in it is only text: nothing could be escaped there."""
+    """A text exactly as it is. One that contains a code mark is only text: nothing could be escaped there."""
     return escaped_line(text) if "`" in text or not text.strip() else f"`{text}`"
 
 
 def plain(text: str, most: int) -> str:
-    """A short text on one line for where Discord reads no markup, cut where it would refuse it."""
+    """A short text on one line for places where Discord reads no markup, cut if Discord would refuse it."""
     shown = visible_line(text[: most + 1]).strip()
     if length_of(shown) <= most:
         return shown or "…"
@@ -131,5 +131,5 @@ def plain(text: str, most: int) -> str:
 
 
 def is_short(text: str, most: int) -> bool:
-    """Whether all of a text is shown where there is room for so much of it."""
+    """Whether all of a text is shown if there is room for this much of it."""
     return plain(text, most) == visible_line(text).strip() != ""

@@ -67,7 +67,7 @@ def render_question(notice: Notice) -> Rendered:
     question = notice.question
     form = question.form
     told = _facts(notice)
-    # What cannot fit is not looked at any closer: it may be much.
+    # What cannot fit is not examined: it may be very long.
     listed = "" if (is_long := _raw_length(form) > LONGEST) else "\n".join(_listed(question))
     noted = told if has_room(question) and any(_answers(question)) else [_elsewhere(form), *told]
     if not is_long and _fits(notice, listed, noted):
@@ -100,7 +100,7 @@ def render_outcome(question: Question) -> Rendered:
     asked, _ = prompt_start(question.prompt, _AFTERWARDS)
     who = gettext("{agent} asked:").format(agent=bold(message_texts.name_of(question.asker)))
     head = f"{who}\n{asked}"
-    # By name, for every reader: a message is passed on, and shown to others.
+    # By name, for every reader: a message is forwarded, and shown to others.
     ending, told = message_texts.ending_of(question, "")
     at = "" if question.outcome is None else f" · {moment_text(question.outcome.at)}"
     end = f"{bold(str(ending))}{at}"
@@ -124,14 +124,14 @@ def render_outcome(question: Question) -> Rendered:
 
 
 def labels_of(options: Sequence[Option]) -> list[str]:
-    """The options as a button or a menu can show them, by number where a list has them in full."""
+    """The options as a button or a menu can show them, by number if a list has them in full."""
     if not _needs_list(options):
         return [each.label for each in options]
     return [f"{place}. {each.label}" for place, each in enumerate(options, 1)]
 
 
 def _heading(question: Question) -> str:
-    """Who asks for what, with the name set off from our own words."""
+    """Who asks for what, with the name set apart from our own words."""
     before, name, after = message_texts.heading_parts(question)
     return f"{escaped(before)}{bold(name)}{escaped(after)}"
 
@@ -194,7 +194,7 @@ def _listed(question: Question) -> Iterator[str]:
 
 
 def _raw_length(form: AnyForm) -> int:
-    """How long what must be seen in full is, at the least."""
+    """The least length of what must be seen in full."""
     match form:
         case Approval():
             return len(form.action.tool) + len(canonical_json(form.action.arguments))
@@ -240,14 +240,14 @@ def _rows(question: Question) -> Iterator[Component]:
 
 
 def _rows_without(question: Question) -> Sequence[Component]:
-    """What can be pressed where an answer cannot be given here."""
+    """What can be pressed if an answer cannot be given here."""
     if isinstance(question.form, Approval) or not has_room(question):
         return ()
     return (row(button(build_reference(question, "decline"), gettext("Decline…"))),)
 
 
 def _answers(question: Question) -> Iterator[Component]:
-    """The buttons, or the menu, that answer. What could not be taken back is asked once more."""
+    """The buttons, or the menu, that answer. What could not be undone must be confirmed."""
     form = question.form
     asks = "?" if question.undo_for else ""
     match form:
@@ -279,7 +279,7 @@ def _answers(question: Question) -> Iterator[Component]:
 
 
 def render_confirmation(question: Question, verb: str) -> Rendered:
-    """What is asked once more before something is sent, of one person."""
+    """The confirmation that one person is asked for before something is sent."""
     form = question.form
     sends = gettext("It counts as soon as it is sent.")
     asked = gettext("Send this answer?")

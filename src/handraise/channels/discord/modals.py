@@ -1,7 +1,7 @@
 """Forms that open over a conversation: their fields, and the answer in what was put into them.
 
 Every field has a name of ours (`f0`, `f1`, …) and options go by their place, so that nothing an agent wrote is part of
-the protocol. Whether an answer fits is the desk's to say.
+the protocol. The desk decides whether an answer fits.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def can_be_filled_in(question: Question) -> bool:
 
 
 def reason_modal(question: Question, verb: str) -> Component:
-    """The form that declines to answer, or denies an action, with a reason or without."""
+    """The form that declines to answer, or denies an action, with or without a reason."""
     title = gettext("Deny") if verb == "reason" else gettext("Decline to answer")
     field = text_input("reason", several_lines=True, required=False, longest=_LONGEST_REASON)
     fields = [with_label(gettext("Why not? The agent is told."), field)]
@@ -63,9 +63,9 @@ def reason_modal(question: Question, verb: str) -> Component:
 
 
 def read_answer(form: AnyForm, components: object) -> Json:
-    """The answer in what was put into a form.
+    """The answer in a filled-in form.
 
-    Raises `InvalidAnswer`, or `InvalidPayload` for what no form of ours sends.
+    Raises `InvalidAnswer`, or `InvalidPayload` for what none of our forms sends.
     """
     state = _state(components)
     return read_parts((part, _entered(part, state)) for part in _parts(form)).checked()
@@ -83,7 +83,7 @@ def _parts(form: AnyForm) -> Sequence[Part]:
 
 
 def _asked(question: Question, fields: Sequence[Component]) -> Sequence[Component]:
-    """The prompt, where there is room for it besides the fields."""
+    """The prompt, if there is room for it besides the fields."""
     if len(fields) >= MOST_INPUTS:
         return ()
     prompt, _ = prompt_start(question.prompt, _PROMPT)

@@ -1,6 +1,6 @@
 """Which question a button, a menu or a form is about: what we wrote into it when we sent it.
 
-Discord leaves a hundred characters for it, so ids and digests are written in short.
+Discord leaves a hundred characters for it, so ids and digests are shortened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LONGEST = 100
 _PARTS = 4
 _NOTHING = "-"
 _SHORT_ID = 22
-"""How long the usual kind of id is in short."""
+"""The length of the usual kind of id in its short form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ def build_reference(question: Draft, verb: str) -> QuestionReference:
 
 
 def tag_of(form: Approval) -> str:
-    """An action's digest in short: 128 bits of it."""
+    """An action's digest in its short form: 128 bits of it."""
     return as_base64(bytes.fromhex(form.digest)[:16])
 
 
 def has_room(question: Draft) -> bool:
-    """Whether what can be pressed has room for where this question is, and can be read again."""
+    """Whether the place of this question fits into what can be pressed, and can be read again."""
     place = build_reference(question, "?option-99")
     return length_of(place.text) <= _LONGEST and parse_reference(place.text) == place
 
 
 def parse_reference(text: object) -> QuestionReference | None:
-    """The place in what Discord sent back, or None where it is none of ours."""
+    """The place in what Discord sent back, or None if it is not ours."""
     parts = text.split(" ", _PARTS - 1) if isinstance(text, str) else []
     if len(parts) != _PARTS or any(not part or text_problem(part) for part in parts):
         return None

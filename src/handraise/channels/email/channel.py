@@ -1,7 +1,7 @@
 """The channel itself: sends questions, follows them up when they have ended, and takes what people reply.
 
-An address is `{"address": "ann@example.org"}`, or just that, and its id is the address in lower case: that is by what
-somebody who replies is known. A mail cannot be taken back, so one that follows says how the question ended.
+An address is `{"address": "ann@example.org"}`, or just that, and its id is the address in lower case: it identifies
+somebody who replies. A mail cannot be taken back, so a second one says how the question ended.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def open_email(
 
     `host` is ours, for the ids of mails. Replies go to `reply_to` with a code made with `key`, and are fetched over
     IMAP or posted here with a signature. With `authserv_id`, the receiving server must have found that the sender's
-    domain sent them. `verify` says whose certificates are trusted, where that is not the system's affair.
+    domain sent them. `verify` says whose certificates are trusted, if not the system's.
     """
     channel = Email(
         replies,
@@ -155,7 +155,7 @@ class Email:
         return {"questions": 1, "id": name, "shown": digest(shown)}
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Follow a mail up with how its question ended; several that came as one are left as they are."""
+        """Follow a mail up with how its question ended; a mail about several is left as it is."""
         [notice] = message.notices
         sent = receipt if isinstance(receipt, dict) else {}
         ended = notice.question.outcome
@@ -167,7 +167,7 @@ class Email:
             render_outcome(message, notice, server=self._host),
             id=self._id(f"{message.id}.ended", back),
             at=ended.at,
-            # A late reply is told that it is late.
+            # The writer of a late reply is told that it is late.
             reply_to=None if back is None else back.address,
             in_reply_to=sent.get("id") or self._id(message.id, back),
             thread=self._thread(notice.question),
@@ -179,13 +179,13 @@ class Email:
             return Response(status=404)
         if not genuine(headers, body, [self._inbound_secret], now=self._now()):
             return Response(status=401)
-        # Whatever mail it is, the request was in order: a refusal would only make the mail server bounce it.
+        # The request was in order, whatever mail it is: a refusal would only make the mail server bounce it.
         return Response(status=204 if await self.take(body) else 503)
 
     async def take(self, raw: bytes) -> bool:
-        """Deal with a mail that came in; False where it must come again.
+        """Handle a mail that came in; False if it must come again.
 
-        What is no reply from somebody we know, to a question that they were sent, is passed over in silence.
+        Anything but a reply from somebody we know, to a question that they were sent, is ignored silently.
         """
         try:
             mail = parse_mail(raw)
@@ -201,7 +201,7 @@ class Email:
         return True
 
     async def _find(self, mail: InboundMail) -> tuple[Token, str] | None:
-        """Which question a mail answers, and as which recipient, as far as both are shown."""
+        """Which question a mail answers, and as which recipient, as far as both are proven."""
         if self._addresses is None or mail.automatic:
             return None
         for token in islice(self._addresses.read(mail.to, mail.references), _MOST_CLAIMS):
@@ -242,7 +242,7 @@ class Email:
         return await self._say(mail, said, text, token, recipient)
 
     def _elsewhere(self, question: Question, text: str) -> str | None:
-        """Why a reply cannot decide it, and what can; None where it can."""
+        """Why a reply cannot decide it, and what can; None if it can."""
         elsewhere = only_on_the_page(question)
         if elsewhere is not None or self._authserv_id is not None or not isinstance(question.form, Approval):
             return elsewhere
@@ -256,7 +256,7 @@ class Email:
     async def _say(
         self, mail: InboundMail, said: ReplyResult, read: str, token: Token, recipient: str
     ) -> bool:
-        """Tell somebody what came of their reply, once. Of an answer that counts, the mail about the end tells."""
+        """Tell somebody once what came of their reply. If the answer counts, the mail about the end says so."""
         settled = said.question is not None and said.question.outcome is not None
         if said.kind == "taken" and settled:
             return True
@@ -286,7 +286,7 @@ class Email:
         return True
 
     def _may_tell(self, asked: tuple[str, str, str]) -> bool:
-        """Whether somebody was not told too often already: two machines that answer each other must come to an end."""
+        """Whether somebody was not told too often already: two machines that answer each other have to stop."""
         times, until = self._tellings.get(asked, (0, 0.0))
         if self._now() >= until:
             self._tellings.pop(asked, None)

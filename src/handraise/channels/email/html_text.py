@@ -70,7 +70,7 @@ class _Reader:
                 place = end
 
     def _begin(self, name: str, rest: str) -> bool:
-        """Begin an element, perhaps one to leave out; False where everything from here on is quoted."""
+        """Begin an element, perhaps one to leave out; False if everything from here on is quoted."""
         if name == "br" and not self._dropping:
             self.parts.append("\n")
         elif _BLOCK.fullmatch(name):
@@ -102,6 +102,6 @@ class _Reader:
 
 
 def _behind(end: str, text: str, place: int) -> int:
-    """The place behind the next such end, whatever its case, or that of the text."""
+    """The place after the next such end, in upper or lower case, or the end of the text."""
     found = re.compile(end, re.IGNORECASE).search(text, place)
     return len(text) if found is None else found.end()

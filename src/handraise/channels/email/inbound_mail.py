@@ -1,7 +1,7 @@
-"""Incoming mail, read with distrust: who says to have sent it, to which of our addresses, and what it says.
+"""Incoming mail, read with distrust: who claims to have sent it, to which of our addresses, and what it says.
 
-Anybody can send us anything, so only headers are read at first, as plain texts. What is in a mail is read once it is
-known whom it is from. What no person wrote is told apart: bounces, answers of machines, mailing lists.
+Anybody can send us anything, so only headers are read at first, as plain texts. The content of a mail is read once it
+is known who sent it. What no person wrote is recognised: bounces, automatic answers, mailing lists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from handraise.channels.email.server_urls import mail_address
 from handraise.model.identities import fold_email
 
 LARGEST = 262_144
-"""How many bytes of a mail are looked at; what somebody wrote stands before what they attached."""
+"""How many bytes of a mail are read; what somebody wrote comes before what they attached."""
 
 _LARGEST_HEAD = 65_536
 _LONGEST_TEXT = 100_000
@@ -48,15 +48,15 @@ _METHOD = re.compile(r"\s*(dmarc|dkim|spf)\s*=\s*([a-z]+)", re.IGNORECASE)
 
 
 class InvalidPayload(Exception):
-    """Something is no mail that could be read."""
+    """Something is not a mail that can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboundMail:
-    """A mail as it came in. `sender` is only what it says; see `passes`."""
+    """A mail as it came in. `sender` is only what it claims; see `passes`."""
 
     id: str
-    """Tells it from all others, and is the same if it comes again."""
+    """Identifies it, and is the same if it comes again."""
     sender: str
     sender_name: str = field(repr=False)
     to: Sequence[str] = field(repr=False)
@@ -92,12 +92,12 @@ def parse_mail(raw: bytes) -> InboundMail:
             raw=raw,
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        # The standard library raises all of these over what some programs send.
+        # The standard library raises all of these for what some programs send.
         raise InvalidPayload("it cannot be read") from error
 
 
 def text_of(mail: InboundMail) -> str:
-    """What a mail says, quotations and all; raises `InvalidPayload`."""
+    """What a mail says, including quotations; raises `InvalidPayload`."""
     try:
         message = BytesParser(policy=compat32).parsebytes(mail.raw)
         parts = list(_parts(message))[:_MOST_PARTS]
@@ -111,11 +111,11 @@ def text_of(mail: InboundMail) -> str:
 
 
 def passes(mail: InboundMail, authserv_id: str) -> bool:
-    """Whether the receiving server, under this name, has found that the sender's domain sent it (RFC 8601).
+    """Whether the receiving server, under this name, found that the sender's domain sent it (RFC 8601).
 
     Only its topmost header counts: it puts its own above all that came with the mail, also above those that a sender wrote
-    in its name. DMARC decides where the server looked at it. Else a signature (DKIM) or a path (SPF) of exactly the
-    sender's domain will do: a domain above it may be one that everybody can register in, such as co.uk. Two findings that
+    in its name. If the server checked DMARC, that decides. Otherwise a signature (DKIM) or a path (SPF) of exactly the
+    sender's domain will do: a domain above it may be one that everybody can register in, such as co.uk. Findings that
     differ count as none.
     """
     domain = mail.sender.rpartition("@")[2]
@@ -132,7 +132,7 @@ def passes(mail: InboundMail, authserv_id: str) -> bool:
 def _results(mail: InboundMail, authserv_id: str) -> list[str]:
     """What the topmost header under this name says."""
     for header in mail.findings:
-        # A header that cannot be read may be the topmost: what is below it is not believed then.
+        # A header that cannot be read may be the topmost one: then nothing below it is trusted.
         name, *results = _bare(header).split(";")
         if not name.strip() or name.split()[0].lower() == authserv_id.lower():
             return results
@@ -189,7 +189,7 @@ def _is_automatic(message: Message, sender: str) -> bool:
 
 
 def _parts(message: Message, depth: int = 0) -> Iterator[Message]:
-    """What a mail is made of, without what is attached, such as another mail."""
+    """The parts of a mail, without attachments, such as another mail."""
     attached = (
         message.get_content_disposition() == "attachment" or message.get_content_maintype() == "message"
     )
@@ -217,7 +217,7 @@ def _text(part: Message) -> str:
 
 
 def _decoded(data: bytes, charset: str | None) -> str:
-    """The text of some bytes, whatever they say to be."""
+    """The text of some bytes, whatever they claim to be."""
     for name in (charset or "utf-8", "utf-8", "windows-1252"):
         try:
             return data.decode(name)

@@ -1,6 +1,6 @@
-"""Mails as text and as HTML. What an agent wrote stands in a box with its name; everything around it is ours.
+"""Mails as text and as HTML. What an agent wrote is in a box with its name; everything around it is ours.
 
-A mail is made of nothing but the question as it was posted and the message it goes with: made again, it is the same.
+A mail is made only from the question as it was posted and the message it goes with: made again, it is the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ except ImportError as error:
     raise MissingExtra("Jinja2", "email") from error
 
 _EDGE = "│ "
-"""What stands before every line that is not ours."""
+"""The mark before every line that is not ours."""
 _NAME = "Handraise"
 _MOST_BUTTONS = 10
 _WIDEST = 70
@@ -62,13 +62,13 @@ _TEMPLATES.globals["language"] = lambda: current_locale().language
 
 
 def _broken(text: str) -> markupsafe.Markup:
-    """A text with its line breaks and spaces, also in mail programs that know no style for that."""
+    """A text with its line breaks and spaces, also in mail programs that support no style for that."""
     escaped = str(markupsafe.escape(text)).replace("\n ", "\n&nbsp;").replace("  ", " &nbsp;")
     return markupsafe.Markup(escaped.replace("\n", "<br>"))  # noqa: S704 -- escaped above
 
 
 def _name(text: str) -> markupsafe.Markup:
-    """A name that a program knows: where it does not fit, it is broken between its words."""
+    """A name that a program knows: if it does not fit, it is broken between its words."""
     escaped = str(markupsafe.escape(text))
     return markupsafe.Markup(_WORD_END.sub(r"\g<0><wbr>", escaped))  # noqa: S704 -- escaped above
 
@@ -88,14 +88,14 @@ _STYLES = HtmlStyles(
         ' color:#1c1d21; background:#eceae4; border-radius:6px; white-space:pre-wrap; word-break:break-word;"',
         "blockquote": ' class="cell" style="margin:0 0 10px; padding:0 0 0 12px; border-left:3px solid #dedbd3;"',
         "hr": ' class="cell" style="margin:14px 0; border:0; border-top:1px solid #dedbd3;"',
-        # A table that is wider than a phone is moved sideways; its words stay whole.
+        # A table that is wider than a phone scrolls sideways; its words stay whole.
         "div": ' style="margin:0 0 10px; overflow-x:auto;"',
         "table": ' cellpadding="0" cellspacing="0" border="0" style="border-collapse:collapse;"',
         "th": f' class="cell ink" valign="top" style="{_CELL} text-align:left; word-break:normal;"',
         "td": f' class="cell ink" valign="top" style="{_CELL} word-break:normal;"',
     },
     sides={"right": ' align="right"', "center": ' align="center"'},
-    # In a mail, only what leads to us is a link.
+    # In a mail, only addresses of ours become links.
     links=False,
 )
 
@@ -156,7 +156,7 @@ def brand(server: str) -> str:
 
 
 def render_question(message: Message, notice: Notice, *, how: str | None, server: str) -> Rendered:
-    """A question to one recipient. `how` is what is to be said about replies."""
+    """A question to one recipient. `how` is what to say about replies."""
     view = _question_view(notice, how=how)
     foot = list(_foot(message, server, secret=True))
     return Rendered(
@@ -213,7 +213,7 @@ def render_outcome(message: Message, notice: Notice, *, server: str) -> Rendered
 
 
 def render_text(said: ReplyResult, read: str, *, again: bool, server: str) -> Rendered:
-    """What came of a reply, and what was read in it. `again` says that another reply could do."""
+    """What came of a reply, and what was read in it. `again` says that another reply may work."""
     question = said.question
     title, seen = quoted(visible_line(said.text)), quoted(read)
     how = gettext("You can reply to this e-mail once more.") if again else None
@@ -253,7 +253,7 @@ def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
 
 
 def _buttons(form: AnyForm, link: str, rows: Sequence[Row]) -> Iterator[Button]:
-    """One for each choice where they are few; the page behind it has that choice ticked, and asks once more."""
+    """One for each choice if they are few; the page behind it has that choice ticked, and asks for confirmation."""
     match form:
         case Choice() if len(form.options) <= _MOST_BUTTONS:
             for place, row in enumerate(rows):
@@ -314,7 +314,7 @@ def _action_text(tool: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _ours(view: QuestionView) -> list[str]:
-    """The notes about a question, each a line, and a blank one behind them."""
+    """The notes about a question, each on its own line, followed by a blank line."""
     found = [each for each in (*view.cuts, view.risk, *view.facts) if each]
     return [*found, ""] if found else []
 
@@ -324,7 +324,7 @@ def _prompt(text: str) -> list[str]:
 
 
 def _boxed(text: str) -> list[str]:
-    """A text as it is; no line is so long that a mail program would go on below, where no edge is."""
+    """A text as it is; lines are so short that no mail program wraps them to a line without an edge."""
     return [f"{_EDGE}{part}".rstrip() for line in text.split("\n") for part in _wrapped(line)]
 
 

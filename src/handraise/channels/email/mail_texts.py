@@ -36,7 +36,7 @@ def subject_of(question: Draft, reason: Reason) -> str:
 
 
 def only_on_the_page(question: Draft) -> str | None:
-    """Why a question cannot be answered by a reply, or None where it can."""
+    """Why a question cannot be answered by a reply, or None if it can."""
     form = question.form
     if not isinstance(form, Approval):
         return None
@@ -52,7 +52,7 @@ def only_on_the_page(question: Draft) -> str | None:
 
 
 def on_replying(question: Draft, *, by_reply: bool, checked: bool) -> str | None:
-    """What a mail says about replies to it. `checked` says whether anybody finds out who they are from."""
+    """What a mail says about replies to it. `checked` says whether it is checked who they are from."""
     if (why := only_on_the_page(question)) is not None or not by_reply:
         return why
     if isinstance(question.form, Approval) and not checked:

@@ -1,6 +1,6 @@
-"""A mailbox that replies come to, looked at over IMAP: at once where the server tells of new mail, else again and again.
+"""A mailbox that receives replies, read over IMAP: at once if the server announces new mail, otherwise at intervals.
 
-A mail is marked as seen only when it has been dealt with. Whatever happens before, it is fetched again.
+A mail is marked as seen only when it has been handled. Whatever happens before that, it is fetched again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 _Given = TypeVarTuple("_Given")
 
 Take = Callable[[bytes], Awaitable[bool]]
-"""Deals with a mail; False where it must come again."""
+"""Handles a mail; False if it must come again."""
 
 _COMMAND_WITHIN = 15.0
 _CLOSE_WITHIN = 5.0
@@ -57,7 +57,7 @@ async def mailbox_reader(
 
 
 class _Reader:
-    """Works on one connection at a time, in a thread of its own."""
+    """Works on one connection at a time, in its own thread."""
 
     def __init__(self, server: MailServer, take: Take, verify: ssl.SSLContext | None) -> None:
         self._server = server
@@ -68,7 +68,7 @@ class _Reader:
         self._failed: set[str] = set()
 
     async def run(self) -> None:
-        """Read until cancelled, over as many connections as it takes."""
+        """Read until cancelled, over as many connections as needed."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -76,7 +76,7 @@ class _Reader:
                 while True:
                     standing = await self._read_new()
                     pause = _FIRST_PAUSE
-                    # More may have come while some was dealt with, and the server need not tell of it again.
+                    # More may have come while some was handled, and the server need not announce it again.
                     if standing != "done":
                         await self._wait(
                             _AGAIN_SECONDS if standing == "some must come again" else _IDLE_SECONDS
@@ -90,11 +90,11 @@ class _Reader:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def close(self) -> None:
-        """End what the thread waits for, and the thread."""
+        """Stop the thread and what it waits for."""
         if self._box is not None:
             with suppress(OSError):
                 self._box.client.sock.shutdown(socket.SHUT_RDWR)
-        # A server that does not answer keeps the thread for a while, and nobody has to wait for that.
+        # A server that does not answer blocks the thread for a while, and nobody has to wait for that.
         closed = asyncio.wrap_future(self._thread.submit(self._close))
         self._thread.shutdown(wait=False)
         with suppress(TimeoutError):
@@ -102,7 +102,7 @@ class _Reader:
                 await asyncio.shield(closed)
 
     async def _read_new(self) -> Literal["nothing", "done", "some must come again"]:
-        """Deal with what is new."""
+        """Handle what is new."""
         new = [uid for uid in await self._there(self._unseen) if uid not in self._failed]
         again = False
         for uid in new:
@@ -121,7 +121,7 @@ class _Reader:
         return "done" if new else "nothing"
 
     async def _wait(self, seconds: float) -> None:
-        """Wait until the server tells of new mail, or so long."""
+        """Wait until the server announces new mail, or until the time is up."""
         if "IDLE" in self._opened().client.capabilities:
             await self._there(self._idle, seconds)
         else:
@@ -132,7 +132,7 @@ class _Reader:
 
     def _connect(self) -> None:
         server = self._server
-        # Without a context of ours, nobody would look at the certificate.
+        # Without our own context, nobody would check the certificate.
         kinds = {"tls": MailBox, "starttls": MailBoxStartTls}
         context = self._verify or ssl.create_default_context()
         secure = {"ssl_context": context} if server.security in kinds else {}
@@ -148,7 +148,7 @@ class _Reader:
     def _unseen(self) -> list[str]:
         box = self._opened()
         box.client.noop()
-        # Whatever the server tells of from here on may not be among those found.
+        # What the server announces from here on may not be among those found.
         box.client.response("EXISTS")
         return box.uids("UNSEEN")
 

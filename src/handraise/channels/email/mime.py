@@ -32,7 +32,7 @@ def build_mail(
     in_reply_to: str | None = None,
     thread: str | None = None,
 ) -> bytes:
-    """A mail with a text and its HTML; the same bytes whenever everything given is the same.
+    """A mail with a text and its HTML; the same arguments always give the same bytes.
 
     `thread` is what all mails about the same thing refer to, so that they are shown together.
     """
@@ -54,9 +54,9 @@ def build_mail(
 
 
 def _subject_header(text: str) -> bytes:
-    """The subject, of which an agent has written a part. The standard library would read encoded words in it.
+    """The subject, part of which an agent wrote. The standard library would decode encoded words in it.
 
-    And write what it has read: `=?utf-8?q?=0D=0A…?=` would be the end of the subject, and then the agent's own headers.
+    It would then write what it decoded: `=?utf-8?q?=0D=0A…?=` would end the subject and begin the agent's own headers.
     """
     plain = text.isascii() and "=?" not in text
     subject = Header(text, "us-ascii" if plain else "utf-8", header_name="Subject", maxlinelen=_LINE)
@@ -64,7 +64,7 @@ def _subject_header(text: str) -> bytes:
 
 
 def _id_header(name: str, ids: Sequence[str]) -> bytes:
-    """A header of ids, one a line. The standard library would encode a long one, and then nobody knows it."""
+    """A header of ids, one per line. The standard library would encode a long one, and nobody would recognise it."""
     if not all(map(_ID.fullmatch, ids)):
         raise ValueError("that is no id of a mail")
     lines = "\r\n ".join(f"<{each}>" for each in ids)

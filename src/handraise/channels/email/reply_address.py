@@ -1,8 +1,8 @@
-"""The address that a reply goes to: it says which question is meant, and only who got the mail knows it.
+"""The address that a reply goes to: it says which question is meant, and only those who got the mail know it.
 
-`reply+TOKEN@example.org`, where the token is a code over workspace, question and recipient, and behind it the
+`reply+TOKEN@example.org`, where the token is a code over workspace, question and recipient, followed by the
 question's id and the workspace's name. Mail servers take up to 64 characters before the @ and may change the case of
-letters. What does not fit there stands in the Message-ID, which a reply names among its references.
+letters. What does not fit there is in the Message-ID, which a reply names among its references.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Which question a reply says that it is about, and the code that shows it."""
+    """Which question a reply claims to be about, and the code that proves it."""
 
     workspace: str
     question_id: str
@@ -38,7 +38,7 @@ class Token:
 
 
 class ReplyAddress(NamedTuple):
-    """Where a reply goes. `place` must be in the Message-ID, where it did not fit into the address."""
+    """Where a reply goes. `place` must be in the Message-ID if it did not fit into the address."""
 
     address: str
     place: str | None = None
@@ -57,7 +57,7 @@ class ReplyAddresses:
         self._pattern = re.compile(rf"(?<![a-z0-9!#$%&'*+/=?^_`{{|}}~.-]){token}", re.IGNORECASE)
 
     def make(self, workspace: str, question_id: str, recipient: str) -> ReplyAddress | None:
-        """The address for what this recipient replies to this question; None where no mail could carry it."""
+        """The address for what this recipient replies to this question; None if no mail could carry it."""
         code = _code(self._keys[0], workspace, question_id, recipient)
         packed = _packed(workspace, question_id)
         if packed is not None and len(self._local) + len(_text(code + packed)) < _LONGEST_LOCAL:
@@ -66,7 +66,7 @@ class ReplyAddresses:
         return ReplyAddress(self._address(code), place) if len(place) <= _LONGEST_PLACE else None
 
     def read(self, recipients: Iterable[str], references: Iterable[str]) -> Iterator[Token]:
-        """What these headers of a reply claim to be about; none of it is shown yet."""
+        """What these headers of a reply claim to be about; none of it is proven yet."""
         found = [each for text in recipients for each in self._pattern.findall(text)][:_MOST]
         named = [each for text in references for each in _places_in(text)][:_MOST]
         for token in dict.fromkeys(each.lower() for each in found):
@@ -80,7 +80,7 @@ class ReplyAddresses:
                 yield Token(*place, code)
 
     def recipient_of(self, token: Token, names: Iterable[str]) -> str | None:
-        """As which of these recipients somebody got our mail with this token; None where none of them did."""
+        """As which of these recipients somebody got our mail with this token; None if none of them did."""
         for name, key in product(names, self._keys):
             if hmac.compare_digest(token.code, _code(key, token.workspace, token.question_id, name)):
                 return name
@@ -108,7 +108,7 @@ def _places_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _packed(workspace: str, question_id: str) -> bytes | None:
-    """A place in few bytes, where the question's id is the usual one."""
+    """A place in few bytes, if the question's id is of the usual kind."""
     try:
         number = uuid.UUID(question_id)
     except ValueError:
@@ -133,5 +133,5 @@ def _bytes(text: str) -> bytes | None:
         data = base64.b32decode(text.upper() + "=" * (-len(text) % 8))
     except binascii.Error:
         return None
-    # Several texts can stand for the same bytes; only the one that we write is one of ours.
+    # Several texts can stand for the same bytes; only the one that we write is ours.
     return data if _text(data) == text.lower() else None

@@ -1,8 +1,8 @@
 """What somebody has just written, without what their mail program put around it.
 
 Our own mail is what is quoted, so its marks are known: our address, our name, the subject, the first lines. They show
-where a quotation begins in whatever language. What cannot be told from an answer is left in: its author is
-told what was read, and nothing is guessed away.
+where a quotation begins in any language. What cannot be told apart from an answer stays in: its author is
+told what was read, and nothing is removed on a guess.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _ENDINGS = re.compile(
     r"bonne journée|cdlt|merci|salutations|(cordiali )?saluti|grazie|(muchas )?gracias|(un )?saludos?|groeten|"
     r"met vriendelijke groet|mvh|pozdrawiam"
 )
-"""What a mail ends with, as it is compared: ß is ss."""
+"""How a mail ends, in the form that is compared: ß is ss."""
 _MOST_LINES = 2_000
 _LONGEST_ATTRIBUTION = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """By what our own mail is known where it is quoted, and by what name the writer ends.
+    """How our own mail is recognised if it is quoted, and the name that the writer ends with.
 
     `lines` are whole lines of ours: the subject, and those that our mail begins with.
     """
@@ -151,7 +151,7 @@ def _before_signature(lines: Sequence[str]) -> list[str]:
 
 
 def _without_ending(lines: Sequence[str], writer: str) -> list[str]:
-    """The lines without `Best regards` and the writer's own name behind it, where something is left before that.
+    """The lines without `Best regards` and the writer's own name after it, if something is left before that.
 
     A name by itself stays: it may be the answer.
     """
@@ -182,7 +182,7 @@ def _without_rules(lines: Sequence[str]) -> list[str]:
 
 
 def _is_rule(line: str) -> bool:
-    """Whether a line only parts: dashes, or something like `-----Original Message-----`."""
+    """Whether a line is only a separator: dashes, or something like `-----Original Message-----`."""
     text = line.strip()
     if not 5 <= len(text) <= 80:  # noqa: PLR2004 -- as mail programs draw them
         return False

@@ -75,7 +75,7 @@ def read_server(text: str, kind: Literal["smtp", "imap"]) -> MailServer:
 
 
 def mail_address(text: Json) -> str | None:
-    """An e-mail address as a mail server takes it, or None where it is none that we can write to.
+    """An e-mail address as a mail server takes it, or None if it is not one that we can write to.
 
     A domain in other letters is written as it is looked up; before the @ there are ASCII characters only.
     """

@@ -25,7 +25,7 @@ _LONGEST_SAID = 200
 
 
 class SmtpRelay:
-    """A mail server that mails are handed to, each over a connection of its own."""
+    """A mail server that mails are handed to, each over its own connection."""
 
     def __init__(self, server: MailServer, *, verify: ssl.SSLContext | None = None) -> None:
         self._server = server

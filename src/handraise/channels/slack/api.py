@@ -1,7 +1,7 @@
-"""Slack's Web API: one call at a time, with what Slack says of it.
+"""Slack's Web API: one call at a time, with Slack's answer.
 
-By hand rather than with Slack's own client: that one writes what it sends and gets into the log at level debug, and
-tries again by itself, which is for the outbox to do.
+Written by hand instead of using Slack's own client, which writes what it sends and gets into the log at level debug,
+and tries again by itself, which is the outbox's job.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FINAL = frozenset(
         "user_not_visible",
     }
 )
-"""What Slack would say again, however often it is asked."""
+"""Errors that Slack would repeat, however often it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class BotIdentity:
 
 
 class SlackApi:
-    """Calls methods of the Web API in the name of a bot."""
+    """Calls methods of the Web API as a bot."""
 
     def __init__(self, client: httpx2.AsyncClient, token: str, url: str) -> None:
         self._client = client

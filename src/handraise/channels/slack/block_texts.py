@@ -75,7 +75,7 @@ def action_text(form: Approval) -> str:
 
 
 def difference(before: Mapping[str, Json], after: Mapping[str, Json]) -> str | None:
-    """What was changed in some arguments, or None where nothing was."""
+    """What was changed in some arguments, or None if nothing was."""
     lines: list[str] = []
     for key in dict.fromkeys((*before, *after)):
         if before.get(key) != after.get(key):

@@ -1,7 +1,7 @@
 """The pieces of Block Kit that we use. Whatever goes into them is shown as it is, never read as markup.
 
 Nothing here is `mrkdwn`: in `rich_text` and `plain_text`, Slack looks for no mentions, links or formats, so that an
-agent's words need no escaping and cannot get out of their place. Only what cannot be seen is made visible.
+agent's words need no escaping and cannot get out of their place. Only invisible characters are made visible.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MOST_TICKS = 10
 """The most options of a menu, and of a group of boxes."""
 LABEL = 75
 _LOOSE = " \n\u200d"
-"""What must not be left at an end: a joiner with nothing behind it could join with our own words."""
+"""What must not be left at an end: a joiner with nothing after it could join with our own words."""
 _MOST_GROWTH = 2
-"""How much more than its text an agent's Markdown may take; else it is shown as it was written."""
+"""How much more than its text an agent's Markdown may take; otherwise it is shown as it was written."""
 LARGEST = 10_000
 """The largest blocks of a message, in bytes: Slack refuses somewhat larger ones, and does not say how large."""
 
@@ -45,7 +45,7 @@ def words_in_line(text: str, **style: bool) -> Block:
 
 
 def name(text: str) -> Block:
-    """A name that somebody else gave, in a box of its own so that it cannot pass for our words."""
+    """A name that somebody else gave, in its own box so that it cannot pass for our words."""
     return words_in_line(text, code=True)
 
 
@@ -83,7 +83,7 @@ def quote(*parts: Block) -> Block:
 def quoted_start(text: str, most: int, most_lines: int) -> tuple[Block, bool]:
     """An agent's text with its Markdown, or the beginning of it, with a bar beside it; and whether that is all.
 
-    All of it is in one quote, code and tables too: what is in a box of its own is ours.
+    All of it is in one quote, code and tables too: what is in its own box is ours.
     """
     source = visible(text[: most + 1])
     shorter = cut_to_bytes(source, most)
@@ -98,7 +98,7 @@ def quoted_start(text: str, most: int, most_lines: int) -> tuple[Block, bool]:
 
 
 def literal(text: str) -> Block:
-    """A text to the letter, in a box."""
+    """A text exactly as it is, in a box."""
     return {"type": "rich_text_preformatted", "elements": [words(text)]}
 
 
@@ -123,25 +123,25 @@ def small(text: str) -> Block:
 
 
 def plain(text: str, most: int) -> Block:
-    """A short text on one line, cut where Slack would refuse it."""
+    """A short text on one line, cut if Slack would refuse it."""
     shown = shortened(text, most).strip()
     return {"type": "plain_text", "text": cut(shown, most) or "…", "emoji": False}
 
 
 def shortened(text: str, most: int) -> str:
-    """A text on one line with everything unseen shown, cut to so many characters."""
-    # What is beyond is cut before anybody looks at it: it may be much.
+    """A text on one line with everything invisible shown, cut to so many characters."""
+    # What is beyond is cut before it is examined: it may be very long.
     return cut(visible_line(text[: most + 1]), most)
 
 
 def button(action: str, text: str, value: str, *, confirm: Block | None = None) -> Block:
-    """A button. None has a colour: nobody is to be nudged."""
+    """A button. None has a colour, so that nobody is nudged."""
     made = {"type": "button", "action_id": action, "text": plain(text, LABEL), "value": value}
     return made | ({"confirm": confirm} if confirm else {})
 
 
 def confirmation(title: str, text: str, yes: str) -> Block:
-    """What is asked once more before something is sent."""
+    """The confirmation that is asked for before something is sent."""
     return {
         "title": plain(title, 100),
         "text": plain(text, 300),
@@ -156,7 +156,7 @@ def actions(elements: Sequence[Block], block_id: str | None = None) -> Block:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, no longer than this also once Slack has escaped it, with a sign where something is missing."""
+    """The text, no longer than this even after Slack has escaped it, with a sign if something is missing."""
     if len(text) <= most and _length(text) <= most:
         return text
     text = text[:most]
@@ -166,7 +166,7 @@ def cut(text: str, most: int) -> str:
 
 
 def cut_to_bytes(text: str, most: int) -> str | None:
-    """What of a text fits into so many bytes of a message, or None where all of it does."""
+    """The part of a text that fits into so many bytes of a message, or None if all of it does."""
     if len(text) <= most and size_of(text) <= most:
         return None
     text = text[:most]
@@ -199,12 +199,12 @@ def _piece(text: str, style: dict[str, bool]) -> Block:
 
 
 def _length(text: str) -> int:
-    """How long a text is to Slack, at the most: escaped, and with a picture counted as two."""
+    """How long a text is for Slack, at most: escaped, and with a picture counted as two."""
     return len(escaped(text).encode("utf-16-le", errors="replace")) // 2
 
 
 def size_of(value: Any) -> int:
-    """How many bytes this has in a message, at the most: as JSON, and escaped."""
+    """How many bytes this takes in a message, at most: as JSON, and escaped."""
     return len(escaped(as_json(value).decode()).encode())
 
 

@@ -39,7 +39,7 @@ _AT_ONCE = 2.0
 """Slack waits three seconds for an answer."""
 _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 _POSTED = {"mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
-"""Slack is to make no formats of a text, and no pictures of what a link leads to."""
+"""Slack must not format a text, and must not show pictures of what a link leads to."""
 
 
 @asynccontextmanager
@@ -54,8 +54,8 @@ async def open_slack(
 ) -> AsyncIterator[Slack]:
     """The channel for the team that the token is for, for as long as this context lasts.
 
-    What people do comes over HTTP where there is a signing secret, and over Socket Mode where there is an app token.
-    `verify` says whose certificates are trusted, where that is not for the machine to say.
+    What people do comes over HTTP if there is a signing secret, and over Socket Mode if there is an app token.
+    `verify` says whose certificates are trusted, if not the system's.
     """
     async with httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=False, verify=verify or True) as client:
         slack = Slack(SlackApi(client, bot_token, api_url), replies, signing_secret)
@@ -110,7 +110,7 @@ class Slack(ChatChannel[str, str]):
         return outcome_body(message.notices[0].question)
 
     async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> tuple[str, Any]:
-        """Post a message. The same one again is told apart by Slack, by the id that we give it."""
+        """Post a message. Slack recognises the same one by the id that we give it."""
         where = {"channel": place, "client_msg_id": str(uuid.uuid5(_OURS, name))}
         if below is not None:
             where["thread_ts"] = below
@@ -125,7 +125,7 @@ class Slack(ChatChannel[str, str]):
         await self._api.call("chat.update", {"channel": place, "ts": sent, **body})
 
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-        """What a request has in it: JSON for events, a form with JSON in it for what people press."""
+        """What a request contains: JSON for events, a form with JSON in it for what people press."""
         if self._secret is None or not is_genuine(self._secret, headers, body):
             raise NotGenuine
         try:
@@ -142,9 +142,9 @@ class Slack(ChatChannel[str, str]):
         return await self._take(payload, SIGNED)
 
     async def _take(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
-        """Do what a payload says, and give back what Slack is to be answered within its three seconds.
+        """Do what a payload says, and return the answer that Slack expects within three seconds.
 
-        A view waits for what came of it. Anything else is answered in time, and goes on where it takes longer.
+        A view waits for the result. Anything else is answered in time, and continues if it takes longer.
         """
         task = self._tasks.begin(self._incoming.take(payload, evidence))
         patience = None if payload.get("type") == "view_submission" else _AT_ONCE
@@ -152,5 +152,5 @@ class Slack(ChatChannel[str, str]):
         try:
             return task.result() if done else None
         except RequestConflict:
-            # The same thing is being done by another process, which has come to hear of it first.
+            # Another process is doing the same thing: it heard of it first.
             return None

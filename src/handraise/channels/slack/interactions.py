@@ -69,9 +69,9 @@ class InteractionHandler:
         self._tasks = tasks
 
     async def take(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
-        """Do what a genuine payload says, and give back what Slack is to be answered.
+        """Do what a genuine payload says, and return the answer for Slack.
 
-        Raises `InvalidPayload` where it makes no sense, and `NotSent` or a desk's error where it should come again.
+        Raises `InvalidPayload` if it makes no sense, and `NotSent` or a desk's error if it should come again.
         """
         match payload.get("type"):
             case "block_actions":
@@ -170,7 +170,7 @@ class InteractionHandler:
             self._redraw(channel, thread, result)
 
     async def _read_sender(self, payload: Mapping[str, Any], evidence: str) -> Sender:
-        """Who did something: the member id, with the team before it where that is another one."""
+        """Who did something: the member id, with the team before it if that is another one."""
         home = await self._api.bot_identity()
         event = payload.get("event")
         if isinstance(event, dict):
@@ -181,7 +181,7 @@ class InteractionHandler:
             user, team = person.get("id"), person.get("team_id") or object_in(payload, "team").get("id")
         if not isinstance(user, str) or not isinstance(team, str) or ":" in user + team:
             raise InvalidPayload("user")
-        # Slack names everything that somebody does, and says it again where it must.
+        # Slack names everything that somebody does, and sends it again if it must.
         name = payload.get("event_id") or payload.get("trigger_id")
         return Sender(
             identity=user if team == home.team else f"{team}:{user}",
@@ -191,7 +191,7 @@ class InteractionHandler:
         )
 
     async def _find_thread_reference(self, channel: str, thread: str, bot: str) -> QuestionReference | None:
-        """The question that a thread is about. Only a message of our own says so: anybody can write that into theirs."""
+        """The question that a thread is about. Only our own message says so: anybody can write that into theirs."""
         try:
             found = await self._api.read(
                 "conversations.replies", channel=channel, ts=thread, limit="1", include_all_metadata="true"
@@ -206,7 +206,7 @@ class InteractionHandler:
         return parse_metadata(parent.get("metadata"))
 
     async def _say(self, event: Mapping[str, Any], thread: str, text: str) -> None:
-        """Say something to one person: in a room so that only they see it."""
+        """Say something to one person; in a room, only they see it."""
         body = {"channel": event.get("channel"), "thread_ts": thread, **text_message(text)}
         if event.get("channel_type") == "im":
             await self._api.call("chat.postMessage", body)
@@ -214,14 +214,14 @@ class InteractionHandler:
             await self._api.call("chat.postEphemeral", body | {"user": event.get("user")})
 
     def _redraw(self, channel: object, ts: object, result: ReplyResult) -> None:
-        """Let a message that was pressed too late say how it ended."""
+        """Show in a message that was pressed too late how its question ended."""
         if result.kind == "late" and result.question is not None:
             where = {"channel": channel, "ts": ts}
             self._tasks.begin(self._api.call("chat.update", where | outcome_body(result.question)))
 
 
 def body_of(rendered: Rendered, question: Question | None = None) -> Block:
-    """A message, of which Slack is to make no mentions and no links; with a question, what finds that in its thread."""
+    """A message in which Slack itself makes no mentions and links; with a question, also what finds it in a thread."""
     made = {"text": rendered.text, "blocks": rendered.blocks, "parse": "none", "link_names": False}
     return made if question is None else made | {"metadata": build_metadata(question)}
 
@@ -262,7 +262,7 @@ def _difference(question: Question, values: object) -> Block:
 
 
 def _submission_response(result: ReplyResult) -> Block:
-    """What a view shows of what came of it: nothing more, what is wrong, or why it does not count."""
+    """What a view shows as the result: nothing more, what is wrong, or why it does not count."""
     question = result.question
     if result.kind == "taken" and result.has_ended:
         return {"response_action": "clear"}

@@ -106,7 +106,7 @@ def shows_action(question: Question) -> bool:
         return True
     if size_of(question.form.action.arguments) > LARGEST:
         return False
-    # A link is short beside all the rest; this one is longer than any of ours.
+    # A link is short compared with the rest; this one is longer than any of ours.
     likely = Notice(delivery_id="", question=question, reason="escalated", link="https://" + "x" * 1_000)
     form = question.form
     return in_every_language(lambda: fits(_approval(likely, form)))
@@ -135,7 +135,7 @@ def _candidates(notice: Notice) -> Iterator[list[Block]]:
 
 
 def _head(question: Question, notice: Notice | None = None) -> list[Block]:
-    """Who asks, and what; cut where it is long."""
+    """Who asks, and what; cut if it is long."""
     acts = isinstance(question.form, Approval)
     longest = _AFTERWARDS if notice is None else _BESIDE_AN_ACTION if acts else _LONGEST_PROMPT
     most = _LINES_BESIDE_AN_ACTION if acts else _MOST_LINES

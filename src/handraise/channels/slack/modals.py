@@ -1,7 +1,7 @@
 """Forms that open over a conversation: their inputs, and the answer in what was put into them.
 
 Every input has a name of ours (`f0`, `f1`, …) and options go by their place, so that nothing an agent wrote is part of
-the protocol. Whether an answer fits is the desk's to say; what it says stands beside the input it is about.
+the protocol. The desk decides whether an answer fits; its message is shown beside the input it is about.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _MOST_LINES = 100
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
 _WEB_ADDRESS = re.compile(r"https?://[\w.-]+(/[\w./-]*)?", re.ASCII)
-"""What stands in an input at first, if Slack surely takes it."""
+"""What an input contains at first, if Slack surely takes it."""
 
 
 def answer_view(question: Question) -> Block:
@@ -80,7 +80,7 @@ def can_be_answered(question: Question) -> bool:
 
 
 def decline_view(question: Question) -> Block:
-    """The form that declines to answer, with a reason or without."""
+    """The form that declines to answer, with or without a reason."""
     blocks = [_asked(question), _reason(gettext("Why not? The agent is told."))]
     title, submit = gettext("Decline to answer"), gettext("Decline")
     return _view("decline", title, submit, blocks, format_reference(question))
@@ -102,7 +102,7 @@ def change_view(question: Question, form: Approval) -> Block:
 def difference_view(
     question: Question, form: Approval, approved: dict[str, Json], difference: str | None
 ) -> Block | None:
-    """What would be approved and how it differs; None where that is too much for Slack."""
+    """What would be approved and how it differs; None if that is too much for Slack."""
     metadata = format_reference(question, approved)
     if len(metadata) > _LONGEST_METADATA or len(difference or "") > _LONGEST_TEXT:
         return None
@@ -124,15 +124,15 @@ def message_view(text: str) -> Block:
 
 
 def shown_parts(form: AnyForm) -> Sequence[Part]:
-    """What there is to fill in; of an approval, only the arguments for which Slack has room."""
+    """What there is to fill in; for an approval, only the arguments that Slack has room for."""
     parts = parts_of(form)
     return [each for each in parts if _has_room(each)] if isinstance(form, Approval) else parts
 
 
 def read_answer(form: AnyForm, values: object) -> Json:
-    """The answer in what was put into a view; for an approval, the arguments in it.
+    """The answer in a filled-in view; for an approval, the arguments in it.
 
-    Raises `InvalidAnswer`, or `InvalidPayload` for what no view of ours sends.
+    Raises `InvalidAnswer`, or `InvalidPayload` for what none of our views sends.
     """
     state = values if isinstance(values, dict) else {}
     return read_parts((part, _entered(part, state)) for part in shown_parts(form)).checked()
@@ -146,7 +146,7 @@ def read_reason(values: object) -> str | None:
 
 
 def errors_of(form: AnyForm, problems: Sequence[Problem]) -> Mapping[str, str]:
-    """What is wrong, for the inputs it is wrong with; what is about none of them is at the first."""
+    """What is wrong, for the inputs it is wrong with; what is about none of them is shown at the first."""
     parts = shown_parts(form)
     told: dict[str, list[str]] = {}
     for problem in problems:
@@ -223,7 +223,7 @@ def _menu(part: Part) -> Block:
 
 
 def _text_element(part: Part, form: Open) -> Block:
-    """An input of the kind that fits. What stands in it at first is left out if Slack could refuse it."""
+    """An input of the kind that fits. Its first value is left out if Slack could refuse it."""
     text: str | None = initial(part).text
     match form.type:
         case "text":

@@ -10,19 +10,19 @@ from handraise.model.visible import visible_line
 
 
 def labels_of(options: Sequence[Option]) -> list[str]:
-    """The options as a button or a menu can show them, by number where a list has them in full."""
+    """The options as a button or a menu can show them, by number if a list has them in full."""
     if not _needs_list(options):
         return [each.label for each in options]
     return [f"{place}. {each.label}" for place, each in enumerate(options, 1)]
 
 
 def length_of(options: Sequence[Option]) -> int:
-    """How many characters there are in options, at the least."""
+    """How many characters there are in options, at least."""
     return sum(len(each.label) + len(each.description or "") for each in options)
 
 
 def list_of(options: Sequence[Option]) -> list[Block]:
-    """The options in full, where a button or a menu cannot show all of them."""
+    """The options in full, if a button or a menu cannot show all of them."""
     return [rich(numbered(_told(each) for each in options))] if _needs_list(options) else []
 
 

@@ -27,7 +27,7 @@ def format_reference(question: Draft, extra: Json = None) -> str:
 
 
 def parse_reference(text: object) -> QuestionReference | None:
-    """The place in what Slack sent back, or None where it is none of ours."""
+    """The place in what Slack sent back, or None if it is not ours."""
     try:
         read = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -49,7 +49,7 @@ def build_metadata(question: Draft) -> Json:
 
 
 def parse_metadata(metadata: object) -> QuestionReference | None:
-    """The place in what a message carries, or None where it carries none of ours."""
+    """The place in what a message carries, or None if it carries none of ours."""
     match metadata:
         case {
             "event_type": "handraise_question",

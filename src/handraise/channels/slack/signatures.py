@@ -12,7 +12,7 @@ _DIGITS = 12
 
 
 def is_genuine(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether Slack signed this body with our secret within the last five minutes. Takes as long either way."""
+    """Whether Slack signed this body with our secret within the last five minutes. It takes equally long either way."""
     sent = headers.get("x-slack-request-timestamp", "")
     given = headers.get("x-slack-signature", "")
     if not (sent.isascii() and sent.isdigit() and len(sent) <= _DIGITS):

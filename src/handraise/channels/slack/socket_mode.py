@@ -1,7 +1,7 @@
 """Socket Mode: what people do comes over a WebSocket that we open, so that Slack need not reach us.
 
-By hand rather than with Slack's own client: that one closes a connection before the next is open, leaves tasks behind,
-and writes what people answer into the log at level debug.
+Written by hand instead of using Slack's own client, which closes a connection before the next is open, leaves tasks
+behind, and writes what people answer into the log at level debug.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from handraise.ports.channel import NotSent
 
 _log = logging.getLogger(__name__)
 _quiet = logging.Logger("handraise.channels.slack.wire", logging.CRITICAL + 1)  # noqa: LOG001 -- of no hierarchy
-"""For the library, which would log what people answer: it comes out nowhere."""
+"""For the library, which would log what people answer: its output goes nowhere."""
 
 Take: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-"""Does what a payload says, and gives back what Slack is to be answered; raises where it should come again."""
+"""Does what a payload says, and returns the answer for Slack; raises if it should come again."""
 
 _LARGEST = 4_000_000
 _GREETING = 30.0
@@ -51,7 +51,7 @@ class Socket:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Read until cancelled. What is being handled then is seen through."""
+        """Read until cancelled. What is being handled then is finished."""
         failures = 0
         try:
             while True:
@@ -77,7 +77,7 @@ class Socket:
             await asyncio.gather(*self._leaving, *self._handling, return_exceptions=True)
 
     async def _one_connection(self) -> None:
-        """Read a connection until Slack wants another one, and let the old one go in its own time."""
+        """Read a connection until Slack wants another one, and let the old one end by itself."""
         opened = await self._api.read("apps.connections.open")
         url = str(opened.get("url"))
         if urlsplit(url).scheme != ("ws" if self._api.is_plain else "wss"):

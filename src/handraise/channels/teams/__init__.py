@@ -1,5 +1,5 @@
 """Microsoft Teams: questions as Adaptive Cards, answered in the card.
 
-`channel` is the door; it needs `pip install "handraise[teams]"`. By hand rather than with `microsoft-teams-apps`: that
-one brings a web app of its own, and we have one.
+`channel` is the entry point; it needs `pip install "handraise[teams]"`. It is written by hand instead of using
+`microsoft-teams-apps`, which brings its own web app, and we have one.
 """

@@ -1,7 +1,7 @@
 """The pieces of Adaptive Cards that we use. What agents write goes into text runs, in which Teams looks for no Markdown.
 
-Labels, titles of options and buttons are another matter: some clients read Markdown there. Only what no client could
-take for markup goes into one; the rest stands in text, and goes by its number.
+Labels, titles of options and buttons are different: some clients read Markdown there. Only what no client could
+take for markup goes there; the rest is in the text, and is referred to by number.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ CARD = "application/vnd.microsoft.card.adaptive"
 LARGEST = 26_000
 """The largest card in bytes. Teams takes 28 KB, counted in UTF-16, with everything around the card."""
 MOST_BUTTONS = 6
-"""How many buttons Teams shows in a row; it leaves out what is more."""
+"""How many buttons Teams shows in a row; it leaves out the rest."""
 LABEL = 60
 _FUNCTION = re.compile(r"(?<=\{)(?=\{\s*(?:DATE|TIME)\s*\()", re.IGNORECASE)
-"""In the middle of what would begin a function: a card can have a date written out in the reader's language."""
+"""Finds the middle of what would begin a function: a card can write a date in the reader's language."""
 _MARKUP = re.compile(
     r"[\\`*~\[\]<>{}|#@]|&[a-z#][a-z0-9]*;|://|www\.|(?<![a-z0-9])_|_(?![a-z0-9])", re.IGNORECASE
 )
@@ -38,14 +38,14 @@ _SPACES = re.compile(r"(?<=[ \u00a0]) |^ ", re.MULTILINE)
 
 
 def words(text: str, **style: Any) -> list[Element]:
-    """Some words on one or several lines, to the letter."""
+    """Some words on one or several lines, exactly as they are."""
     return [
         {"type": "TextRun", "text": part, **style} for part in _FUNCTION.split(visible(text)) if part
     ] or [{"type": "TextRun", "text": " ", **style}]
 
 
 def name(text: str) -> list[Element]:
-    """A name that somebody else gave, in a type of its own so that it cannot pass for our words."""
+    """A name that somebody else gave, in its own type so that it cannot pass for our words."""
     return words(visible_line(text), fontType="Monospace")
 
 
@@ -70,17 +70,17 @@ def ours(text: str, **style: Any) -> Element:
 
 
 def small(text: str) -> Element:
-    """A paragraph of our own words that stands back."""
+    """A paragraph of our own words that is less prominent."""
     return line(words(text, isSubtle=True), spacing="Small")
 
 
 def theirs(*items: Element) -> Element:
-    """What somebody else wrote, on a ground of its own."""
+    """What somebody else wrote, on its own background."""
     return {"type": "Container", "style": "emphasis", "items": list(items)}
 
 
 def markdown(text: str, **style: Any) -> Element:
-    """An agent's text with its Markdown, on a ground of its own."""
+    """An agent's text with its Markdown, on its own background."""
     made = []
     for is_code, lines in groupby(chat_lines(text), key=lambda each: each.is_code):
         found = list(lines)
@@ -92,12 +92,12 @@ def markdown(text: str, **style: Any) -> Element:
 
 
 def literal(text: str, **style: Any) -> Element:
-    """A text to the letter, every space included."""
+    """A text exactly as it is, every space included."""
     return line(words(_SPACES.sub("\u00a0", text), fontType="Monospace", **style), spacing="Small")
 
 
 def button(title: str, verb: str, data: dict[str, Any], *, inputs: bool = False) -> Element:
-    """A button that we hear of. None has a colour: nobody is to be nudged."""
+    """A button that reports to us. None has a colour, so that nobody is nudged."""
     return {
         "type": "Action.Execute",
         "title": shortened(visible_line(title), LABEL),

@@ -45,7 +45,7 @@ from handraise.presentation.times import moment_text
 from handraise.presentation.translation import gettext, gettext_noop, in_every_language
 
 _PROMPTS = (4_000, 800, 200)
-"""How much of a prompt is shown where there is room for all else, for some, and for hardly anything."""
+"""How much of a prompt is shown if there is room for everything else, for some of it, and for hardly anything."""
 _AFTERWARDS = 600
 _EXCERPT = 120
 _COUNTS = (15, 8, 4, 1)
@@ -91,7 +91,7 @@ def can_be_decided(question: Question) -> bool:
     """Whether a card about an approval has its action in full, so that it can be decided here."""
     if not isinstance(question.form, Approval):
         return True
-    # A link is short beside all the rest; this one is longer than any of ours.
+    # A link is short compared with the rest; this one is longer than any of ours.
     likely = "https://" + "x" * 500
     form = question.form
     return form.risk != "high" and in_every_language(
@@ -128,7 +128,7 @@ def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Elemen
 
 
 def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
-    """Who asks, why somebody is told now, and what; cut where it is long."""
+    """Who asks, why somebody is told now, and what; cut if it is long."""
     prompt, note = message_texts.prompt_of(question)
     if len(prompt) > longest:
         prompt = message_texts.shortened(prompt, longest)
@@ -194,7 +194,7 @@ def _action(form: Approval) -> Sequence[Element]:
 
 
 def _approval(question: Question, form: Approval, url: str, reason: Reason) -> Element | None:
-    """An approval with its action in full, or None where that does not fit. What is approved is named by its digest."""
+    """An approval with its action in full, or None if that does not fit. What is approved is named by its digest."""
     if not message_texts.is_shown(form):
         return None
     place = build_reference(question, url, digest=form.digest)
@@ -214,14 +214,14 @@ def _approval(question: Question, form: Approval, url: str, reason: Reason) -> E
 
 
 def confirmation_card(question: Question, url: str, asked: str, yes: str, verb: str, **data: Json) -> Element:
-    """What is asked once more before something is sent."""
+    """The confirmation that is asked for before something is sent."""
     return _step(
         question, url, [ours(asked)], button(yes, verb, build_reference(question, url, sure=True, **data))
     )
 
 
 def approve_card(question: Question, form: Approval, url: str) -> Element:
-    """What is asked once more before an action is approved: the action stands in it again."""
+    """The confirmation before an action is approved: it shows the action again."""
     made = _step(
         question,
         url,
@@ -232,7 +232,7 @@ def approve_card(question: Question, form: Approval, url: str) -> Element:
 
 
 def reason_card(question: Question, url: str, title: str, verb: str, **data: Json) -> Element:
-    """Asks why not, which may be left empty."""
+    """Asks for the reason, which may be left empty."""
     label = gettext("Why not? The agent is told.")
     why = {"type": "Input.Text", "id": "reason", "label": label, "isMultiline": True}
     place = build_reference(question, url, **data)

@@ -53,8 +53,8 @@ async def open_teams(
 ) -> AsyncIterator[Teams]:
     """The channel for a bot of one tenant, for as long as this context lasts.
 
-    `workspace` is where a typed reply is looked for. `verify` says whose certificates are trusted, where that is not
-    for the machine to say.
+    `workspace` is where a typed reply is looked for. `verify` says whose certificates are trusted, if not the
+    system's.
     """
     async with httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=False, verify=verify or True) as client:
         credentials = Credentials(
@@ -125,7 +125,7 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
     async def _post(
         self, place: Conversation, body: Element, _: str, below: Any, /
     ) -> tuple[Conversation, Any]:
-        """Post a card. Teams has no name for a message before it is there: a second copy is a second message."""
+        """Post a card. Teams has no name for a message before it exists: a second copy is a second message."""
         activity = body if below is None else {**body, "replyToId": below}
         return place, await self._connector.say(place, activity, below=below)
 
@@ -144,7 +144,7 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
         return where, receipt["activity"]
 
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-        """An activity that came with a token of Microsoft's. What cannot be read could not be shown to be genuine."""
+        """An activity that came with a token of Microsoft's. What cannot be read cannot be proven genuine."""
         try:
             activity = read_object(body)
         except InvalidPayload:

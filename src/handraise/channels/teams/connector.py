@@ -58,7 +58,7 @@ class Credentials:
             return self._token
 
     def refuse(self, token: str) -> None:
-        """Use a token no more: the connector does not take it."""
+        """Stop using a token: the connector does not accept it."""
         if token == self._token:
             self._token = None
 
@@ -66,7 +66,7 @@ class Credentials:
         try:
             answer = await self._client.post(self._token_url, data=self._form)
         except httpx2.HTTPError as error:
-            # Without the error itself: it has the request in it, and that the secret.
+            # Without the error itself: it contains the request, and the request contains the secret.
             raise NotSent(f"Microsoft gives no token: {type(error).__name__}") from None
         try:
             told = answer.json()
@@ -92,7 +92,7 @@ class Connector:
         """Only to ask less often: Teams gives the same chat for the same person."""
 
     async def conversation(self, place: Conversation | Person) -> Conversation:
-        """The conversation, or the chat with a person, which is opened where it is not; raises `NotSent`."""
+        """The conversation, or the chat with a person, which is opened if it is not open; raises `NotSent`."""
         if isinstance(place, Conversation):
             return place
         known = self._chats.get(place)
@@ -104,7 +104,7 @@ class Connector:
         return Conversation(place.service, known)
 
     async def say(self, where: Conversation, activity: Mapping[str, Any], *, below: str | None = None) -> str:
-        """Say something, in answer to something else or not, and give back its id; raises `NotSent`."""
+        """Say something, in answer to something else or not, and return its id; raises `NotSent`."""
         url = where.activities() if below is None else where.activities(below)
         said = (await self._call("POST", url, activity)).get("id")
         if not isinstance(said, str) or not said:

@@ -1,7 +1,7 @@
 """What there is to fill in: the inputs of a card, and the answer in what was put into them.
 
 Every input has a name of ours (`f0`, `f1`, …) and options go by their place, so that nothing an agent wrote is part of
-the protocol. Whether an answer fits is the desk's to say.
+the protocol. The desk decides whether an answer fits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 def shown_parts(form: AnyForm) -> Sequence[Part]:
-    """What there is to fill in; of an approval, not the arguments that are too long to be changed here."""
+    """What there is to fill in; for an approval, not the arguments that are too long to be changed here."""
     parts = parts_of(form)
     if isinstance(form, Approval):
         return [each for each in parts if len(initial(each).text) <= _LONGEST_DEFAULT]
@@ -47,7 +47,7 @@ def shown_parts(form: AnyForm) -> Sequence[Part]:
 
 
 def inputs_of(part: Part) -> Iterator[Element]:
-    """The elements of one thing to fill in: what an agent says of it, and one input or two."""
+    """The elements of one thing to fill in: what an agent says about it, and one input or two."""
     label = part.label
     if not is_plain(label):
         label = gettext("Number {number}").format(number=part.number)
@@ -76,7 +76,7 @@ def inputs_of(part: Part) -> Iterator[Element]:
 
 
 def list_of(options: Sequence[Option]) -> list[Element]:
-    """The options in full and by number, where a button or a menu cannot show all of them."""
+    """The options in full and by number, if a button or a menu cannot show all of them."""
     if not needs_list(options):
         return []
     return [
@@ -100,7 +100,7 @@ def needs_list(options: Sequence[Option]) -> bool:
 
 
 def labels_of(options: Sequence[Option]) -> list[str]:
-    """The options as a button or a menu can show them, by number where a list has them in full."""
+    """The options as a button or a menu can show them, by number if a list has them in full."""
     if not needs_list(options):
         return [each.label for each in options]
     return [
@@ -112,9 +112,9 @@ def labels_of(options: Sequence[Option]) -> list[str]:
 
 
 def read_answer(form: AnyForm, data: Mapping[str, Any]) -> Json:
-    """The answer in what was put into a card; for an approval, the arguments in it.
+    """The answer in a filled-in card; for an approval, the arguments in it.
 
-    Raises `InvalidAnswer`, or `InvalidPayload` for what no card of ours sends.
+    Raises `InvalidAnswer`, or `InvalidPayload` for what none of our cards sends.
     """
     return read_parts((part, _entered(part, data)) for part in shown_parts(form)).checked()
 
@@ -138,7 +138,7 @@ def _input(part: Part) -> Element:
 
 
 def _yes_or_no(picked: frozenset[int]) -> Element:
-    """A switch where the agent says how it stands at first; else nothing is chosen: silence is no answer."""
+    """A switch if the agent says how it is set at first; otherwise nothing is chosen: silence is no answer."""
     if picked:
         return {
             "type": "Input.Toggle",
@@ -165,7 +165,7 @@ def _menu(part: Part) -> Element:
 
 
 def _typed(part: Part, form: Open) -> Element:
-    """An input of the kind that fits. What cannot stand in it at first is left out."""
+    """An input of the kind that fits. A first value that it cannot have is left out."""
     text = initial(part).text
     match form.type:
         case "text":
@@ -200,7 +200,7 @@ def _instant(text: str) -> tuple[str, str] | None:
 
 
 def _text(data: Mapping[str, Any], name: str) -> str | None:
-    """What was put into an input, or None where nothing was. Numbers come as texts, or not."""
+    """What was put into an input, or None if nothing was. Numbers may come as texts."""
     value = data.get(name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)

@@ -42,7 +42,7 @@ from handraise.model.visible import visible
 from handraise.presentation.translation import gettext
 
 TOKEN = "teams-token"  # noqa: S105 -- a name
-"""The evidence for what came from Teams: Microsoft's token came with it, which does not sign it."""
+"""The evidence for what came from Teams: Microsoft's token came with it, but does not sign it."""
 _LONGEST_ID = 150
 _SAYS = "application/vnd.microsoft.activity.message"
 _STEPS = frozenset({"show", "decline", "approve", "reason", "change", "changed"})
@@ -52,7 +52,7 @@ _QUOTED = re.compile(r"<quoted\b[^>]{0,300}/>")
 
 
 class InteractionHandler:
-    """Takes what people do in Teams to the desk, and gives back what they are to be told."""
+    """Takes what people do in Teams to the desk, and returns what to tell them."""
 
     def __init__(self, replies: Replies, threads: Threads, tenant: str) -> None:
         self._flow: ChatFlow[QuestionReference] = ChatFlow(CHANNEL, replies, is_shown=can_be_decided)
@@ -60,7 +60,7 @@ class InteractionHandler:
         self._tenant = tenant
 
     async def press(self, activity: Mapping[str, Any]) -> Element:
-        """Do what a pressed button says, and give back what Teams is to be answered; raises `InvalidPayload`."""
+        """Do what a pressed button says, and return the answer for Teams; raises `InvalidPayload`."""
         action = object_in(object_in(activity, "value"), "action")
         verb, reference = action.get("verb"), parse_reference(action.get("data"))
         if action.get("type") != "Action.Execute" or not isinstance(verb, str) or reference is None:
@@ -82,9 +82,9 @@ class InteractionHandler:
         return _card_response(render_outcome(result.question, result.text))
 
     async def read(self, activity: Mapping[str, Any]) -> str | None:
-        """Take a message that somebody typed, and give back what to tell them; raises `InvalidPayload`.
+        """Take a message that somebody typed, and return what to tell them; raises `InvalidPayload`.
 
-        None where it was not for us.
+        None if it was not for us.
         """
         text, conversation = activity.get("text"), object_in(activity, "conversation")
         if not isinstance(text, str) or not text.strip() or text_problem(text):
@@ -103,9 +103,9 @@ class InteractionHandler:
         return None if result is None else result.text
 
     def _read_sender(self, activity: Mapping[str, Any]) -> Sender:
-        """Who did something: the object id, with the tenant before it where that is another one.
+        """Who did something: the object id, with the tenant before it if that is another one.
 
-        What is contradictory is nobody's.
+        If the activity contradicts itself, it was nobody.
         """
         tenants = {
             found.lower()
@@ -125,7 +125,7 @@ class InteractionHandler:
         return Sender(
             identity=user if tenant == self._tenant else f"{tenant}:{user}",
             evidence=TOKEN,
-            # Teams names everything that somebody does, and says it again where it must.
+            # Teams names everything that somebody does, and sends it again if it must.
             id=name,
             details={"tenant": tenant, "user": user},
         )

@@ -39,7 +39,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody to whom a chat is opened first."""
+    """Somebody for whom a chat must be opened first."""
 
     service: str
     id: str
@@ -58,7 +58,7 @@ class Services:
         return self._named[0] if self._named else SERVICE
 
     def known(self, url: object) -> str | None:
-        """A connector's address as we write it, or None where the token must not go there."""
+        """A connector's address as we write it, or None if the token must not go there."""
         if not isinstance(url, str) or not is_service(url):
             return None
         given = _trimmed(url)
@@ -66,7 +66,7 @@ class Services:
 
 
 def is_id(text: object) -> bool:
-    """Whether this is an id as Microsoft Entra gives them to people and tenants, in small letters."""
+    """Whether this is an id as Microsoft Entra gives them to people and tenants, in lower case."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
@@ -85,7 +85,7 @@ def is_service(url: str) -> bool:
 
 
 def read_address(to: Json, services: Services, tenant: str) -> Conversation | Person | None:
-    """Where an address leads, or None where it makes no sense."""
+    """Where an address leads, or None if it makes no sense."""
     if not isinstance(to, dict):
         return None
     service = services.known(to.get("service_url", services.usual))
@@ -102,7 +102,7 @@ def read_address(to: Json, services: Services, tenant: str) -> Conversation | Pe
 
 
 def read_conversation(service: str | None, conversation: object) -> Conversation | None:
-    """A conversation that something came from or went to, or None where it makes no sense."""
+    """A conversation that something came from or went to, or None if it makes no sense."""
     if service is None or not isinstance(conversation, str) or not _CONVERSATION.fullmatch(conversation):
         return None
     return Conversation(service, conversation)
@@ -122,7 +122,7 @@ def build_reference(question: Draft, link: str, **more: Json) -> dict[str, Json]
 
 
 def parse_reference(data: object) -> QuestionReference | None:
-    """The place in what Teams sent back, or None where it is none of ours."""
+    """The place in what Teams sent back, or None if it is not ours."""
     match data:
         case {"q": [str(workspace), str(question_id)], "l": str(link), **rest}:
             more = {str(name): value for name, value in rest.items()}

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _SKEW = 300
 _LASTS = 86_400.0
 _OLDEST = 3 * _LASTS
-"""How old keys may become where no others can be had: one that Microsoft has given up must not serve for ever."""
+"""How old keys may become if no others can be fetched: one that Microsoft has given up must not work forever."""
 _PAUSE = 10.0
 """The seconds between two looks at the keys, however many tokens name one that we do not know."""
 _LONGEST = 16_000
@@ -69,7 +69,7 @@ class Tokens:
     async def check(self, authorization: str | None, activity: Mapping[str, Any]) -> None:
         """Raise `NotGenuine` unless Microsoft made this token for us, and for where the activity came from.
 
-        Raises `NotSent` where the keys cannot be had.
+        Raises `NotSent` if the keys cannot be fetched.
         """
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.isascii() or not 0 < len(token) <= _LONGEST:
@@ -108,7 +108,7 @@ class Tokens:
         return self._keys[name]
 
     async def _look(self, name: str) -> None:
-        """Fetch the keys, unless somebody else just has; those that we have stay where that fails."""
+        """Fetch the keys, unless somebody else just has; if that fails, those that we have stay."""
         old = self._fetched is None or self._clock() - self._fetched > _LASTS
         soon = self._looked is not None and self._clock() - self._looked < _PAUSE
         if soon or (name in self._keys and not old):
@@ -144,7 +144,7 @@ def _key_id(token: str) -> str:
 
 
 def _address_in(metadata: Mapping[str, Any], *, like: str) -> str:
-    """Where the keys are: over TLS, unless even the metadata are not."""
+    """Where the keys are: over TLS, unless even the metadata is not."""
     uri = metadata.get("jwks_uri")
     if not isinstance(uri, str) or urlsplit(uri).scheme != urlsplit(like).scheme:
         raise ValueError("no keys")
@@ -152,7 +152,7 @@ def _address_in(metadata: Mapping[str, Any], *, like: str) -> str:
 
 
 def _keys_in(found: Mapping[str, Any]) -> dict[str, tuple[RSAKey, frozenset[str] | None]]:
-    """The keys by their names, each with the channels that it may speak for, where it says so."""
+    """The keys by their names, each with the channels that it may speak for, if it says so."""
     listed = found.get("keys")
     if not isinstance(listed, list) or not listed:
         raise ValueError("no keys")

@@ -1,6 +1,6 @@
 """Telegram: questions as messages with buttons, answered there or by a reply; over HTTP or long polling.
 
-Needs `pip install "handraise[telegram]"`. By hand rather than with a bot framework: the wire is small.
+Needs `pip install "handraise[telegram]"`. Written by hand instead of using a bot framework: little is needed.
 """
 
 try:

@@ -1,7 +1,7 @@
-"""Telegram's Bot API: one call at a time, with what Telegram says of it.
+"""Telegram's Bot API: one call at a time, with Telegram's answer.
 
-The bot's token is a part of every address. So it is put there last of all: whatever logs a request, or fails with
-one, never had it.
+The bot's token is a part of every address. So it is added last: nothing that logs a request, or fails with one, ever
+had it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 _WITHIN = 10.0
 _CONNECT_WITHIN = 5.0
 _FINAL = frozenset({400, 403})
-"""What Telegram would say again, however often it is asked. A wrong token (401, 404) can be put right."""
+"""Errors that Telegram would repeat, however often it is asked. A wrong token (401, 404) can be corrected."""
 
 
 class BotApi:
-    """Calls methods of the Bot API in the name of a bot."""
+    """Calls methods of the Bot API as a bot."""
 
     def __init__(self, client: httpx2.AsyncClient, token: str, url: str) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class BotApi:
         """Our own user id."""
 
     async def call(self, method: str, body: Mapping[str, Any], *, within: float = _WITHIN) -> Any:
-        """Call a method, and give back its result; raises `NotSent`."""
+        """Call a method, and return its result; raises `NotSent`."""
         request = self._client.post(
             f"{self._url}/{method}",
             content=as_json(body),
@@ -56,7 +56,7 @@ class BotApi:
         raise refusal(answer, "Telegram", method, why, is_final=is_final, told=told, wait=wait)
 
     async def send(self, chat: int, body: Mapping[str, Any], *, reply_to: object = None) -> int:
-        """Send a message, in reply to another or not, and give back its number; raises `NotSent`."""
+        """Send a message, in reply to another or not, and return its number; raises `NotSent`."""
         where: dict[str, Any] = {"chat_id": chat}
         if is_number(reply_to):
             where["reply_parameters"] = {"message_id": reply_to, "allow_sending_without_reply": True}
@@ -67,7 +67,7 @@ class BotApi:
                 raise NotSent("Telegram did not say where the message is", arrived_perhaps=True)
 
     async def edit(self, method: str, chat: int, message: object, body: Mapping[str, Any]) -> None:
-        """Change something about a message, which may be as it should be already; raises `NotSent`."""
+        """Change something about a message, which may already be as it should be; raises `NotSent`."""
         try:
             await self.call(method, {"chat_id": chat, "message_id": message, **body})
         except Refused as refused:
@@ -82,7 +82,7 @@ def is_number(value: object) -> TypeGuard[int]:
 
 @asynccontextmanager
 async def open_api(token: str, url: str, *, verify: ssl.SSLContext | None = None) -> AsyncIterator[BotApi]:
-    """The Bot API for as long as this context lasts; raises `ValueError` where that is no token."""
+    """The Bot API for as long as this context lasts; raises `ValueError` if that is no token."""
     if not TOKEN.fullmatch(token):
         raise ValueError("That is no token of a bot: it should be its id, a colon, and a secret.")
     wire = httpx2.AsyncHTTPTransport(verify=verify or True, proxy=_proxy(url))
@@ -110,12 +110,12 @@ class _WithToken(httpx2.AsyncBaseTransport):
         return await self._wire.handle_async_request(real)
 
     async def aclose(self) -> None:
-        """Close what there is below."""
+        """Close the transport below this one."""
         await self._wire.aclose()
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for this address; a transport of one's own is not given it."""
+    """The proxy that the environment names for this address; your own transport is not given it."""
     where = urlsplit(url)
     if proxy_bypass(where.hostname or ""):
         return None

@@ -47,9 +47,9 @@ async def open_telegram(
 ) -> AsyncIterator[Telegram]:
     """The channel of one bot, for as long as this context lasts.
 
-    What people do comes over HTTP where there is a webhook secret, which Telegram is then told together with our
-    address at `base_url`. Else we ask for it. `verify` says whose certificates are trusted, where that is not for the
-    machine to say.
+    What people do comes over HTTP if there is a webhook secret, which Telegram is then told together with our
+    address at `base_url`. Otherwise we ask for it. `verify` says whose certificates are trusted, if not the
+    system's.
     """
     async with open_api(bot_token, api_url, verify=verify) as api:
         telegram = Telegram(api, replies, QuestionReferences(bot_token), base_url, webhook_secret)
@@ -107,11 +107,11 @@ class Telegram(ChatChannel[int, int]):
         return render_outcome(notice.question, notice.link, self._references).body
 
     async def _post(self, place: int, body: dict[str, Any], _: str, below: Any, /) -> tuple[int, Any]:
-        """Post a message. Telegram cannot tell a second copy of it: where one may have come, there may be two."""
+        """Post a message. Telegram cannot recognise a second copy: if one may have arrived, there may be two."""
         try:
             return place, await self._api.send(place, body, reply_to=below)
         except Refused as refused:
-            # A group that has grown has another id, and its old one is gone for good.
+            # A group that has grown has a new id, and its old one is gone for good.
             moved = _chat({"chat": object_in(refused.told, "parameters").get("migrate_to_chat_id")})
             if moved is None:
                 raise

@@ -1,7 +1,7 @@
-"""Texts with formats beside them, as Telegram takes them. Nothing in a text is ever read as markup.
+"""Texts with their formats beside them, as Telegram takes them. Nothing in a text is ever read as markup.
 
-What agents and people wrote stands in `code` and `pre`: there Telegram looks for no links, mentions or commands
-either. Only what cannot be seen is made visible.
+What agents and people wrote is in `code` and `pre`: there Telegram looks for no links, mentions or commands
+either. Only invisible characters are made visible.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def markdown(text: str) -> Piece:
 
 
 def link(url: str, text: str) -> Piece:
-    """A link to a page of ours; written out where Telegram would refuse it, as it does every bare name."""
+    """A link to a page of ours; written out if Telegram would refuse it, as it refuses every bare name."""
     host = urlsplit(url).hostname or ""
     if "." in host or ":" in host:
         return Piece(text, {"type": "text_link", "url": url})
@@ -86,13 +86,13 @@ def link(url: str, text: str) -> Piece:
 
 
 def mention(user: int, name: str) -> Piece:
-    """Somebody by their name, who is told of it."""
+    """Somebody by their name, who is notified."""
     shown = cut(visible_line(name).strip(), 40) or "…"
     return Piece(shown, {"type": "text_mention", "user": {"id": user, "is_bot": False, "first_name": shown}})
 
 
 def compose(pieces: Iterable[Piece]) -> Text:
-    """The pieces one behind the other, with what Telegram must know of each."""
+    """The pieces one after the other, with what Telegram must know about each."""
     text, entities, place = "", [], 0
     for piece in pieces:
         length = length_of(piece.text)
@@ -108,11 +108,11 @@ def length_of(text: str) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, no longer than this, with a sign where something is missing."""
+    """The text, no longer than this, with a sign if something is missing."""
     if length_of(text) <= most:
         return text
     text = text[: most - 1]
     while length_of(text) >= most:
         text = text[:-1]
-    # A joiner with nothing behind it could join with our own words.
+    # A joiner with nothing after it could join with our own words.
     return text.rstrip(" \n\u200d") + "…"

@@ -42,9 +42,9 @@ from handraise.presentation.translation import gettext, gettext_noop
 CHANNEL = "telegram"
 _LONGEST_TOAST = 200
 _ASKING_FIRST, _WRITING = frozenset("ynoadx"), frozenset("wtre")
-"""The deeds behind buttons that do not count yet: what is asked once more, and what must be written. `b` goes back."""
+"""Buttons that do not count yet: those that ask for confirmation, and those that need a text. `b` goes back."""
 _DOING = {"Y": "yes", "N": "no", "O": "option", "A": "approve", "D": "deny", "X": "decline"}
-"""The deeds that count at once."""
+"""Buttons that count at once."""
 _PRESS = gettext_noop("If that is your answer, press a button of the question: people may talk here, too.")
 _FOR_ANOTHER = gettext_noop(
     "That was for somebody else to reply to. Press the button of the question yourself."
@@ -52,7 +52,7 @@ _FOR_ANOTHER = gettext_noop(
 _TEXT_ONLY = gettext_noop("I can read only text.")
 _REPLY_NOW = gettext_noop("Reply to the message that I have just sent.")
 _QUIET = ("", _REPLY_NOW, RECORDED)
-"""What is shown in passing; everything else must be closed by hand."""
+"""What is shown briefly; everything else must be closed by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class InteractionHandler:
     async def take(self, update: Mapping[str, Any], evidence: str) -> None:
         """Do what a genuine update says. The same one twice is one answer.
 
-        Raises `InvalidPayload` where it makes no sense, and a desk's error where it should come again.
+        Raises `InvalidPayload` if it makes no sense, and a desk's error if it should come again.
         """
         number = update.get("update_id")
         if not is_number(number):
@@ -94,13 +94,13 @@ class InteractionHandler:
                 await self._handle_message(message, name, evidence)
 
     async def _handle_press(self, query: Mapping[str, Any], update: str, evidence: str) -> None:
-        """A button. Telegram shows that it is at work until it is told otherwise, whatever comes of it."""
+        """A button. Telegram shows that it is working until it is told otherwise, whatever the result."""
         if not isinstance(query.get("id"), str):
             raise InvalidPayload("callback_query")
         try:
             told = await self._press(query, update, evidence)
         except RequestConflict:
-            # Another process is at it, and tells them.
+            # Another process is handling it, and tells them.
             raise
         except Exception:
             await self._toast(query, gettext(TRY_AGAIN))
@@ -114,7 +114,7 @@ class InteractionHandler:
             "text": shown,
             "show_alert": told not in map(gettext, _QUIET),
         }
-        # One that is too old to be answered is taken all the same.
+        # One that is too old to be answered is still taken.
         with suppress(NotSent):
             await self._api.call("answerCallbackQuery", body)
 
@@ -171,7 +171,7 @@ class InteractionHandler:
         if not isinstance(text, str):
             await self._say(sender, message, gettext(_TEXT_ONLY))
             return
-        # In a room, only who was asked by name is known to mean it.
+        # In a room, only somebody who was asked by name is known to mean it.
         is_meant = reference.user == sender.user or not (reference.user or sender.in_room)
         hint = None if is_meant else _FOR_ANOTHER if reference.user else _PRESS
         result = await self._flow.write(
@@ -216,12 +216,12 @@ class InteractionHandler:
             await self._api.send(sender.chat, body, reply_to=message.get("message_id"))
 
     async def _swap(self, sender: Sender, message: object, rows: Keyboard) -> None:
-        """Let a message have other buttons."""
+        """Give a message other buttons."""
         markup = {"reply_markup": {"inline_keyboard": rows}}
         await self._api.edit("editMessageReplyMarkup", sender.chat, message, markup)
 
     async def _redraw(self, sender: Sender, message: object, result: ReplyResult) -> None:
-        """Let a message that was pressed too late say how it ended."""
+        """Show in a message that was pressed too late how its question ended."""
         if result.kind == "late" and result.question is not None:
             ended = render_outcome(result.question, self._url(result.question), self._references)
             with suppress(NotSent):
@@ -241,7 +241,7 @@ def _read_sender(
     return Sender(
         identity=str(number),
         evidence=evidence,
-        # Telegram numbers everything that somebody does, and says it again if it must.
+        # Telegram numbers everything that somebody does, and sends it again if it must.
         id=update,
         details={"user": number, "chat": chat},
         user=number,
@@ -251,7 +251,7 @@ def _read_sender(
 
 
 def _is_typed(message: Mapping[str, Any]) -> bool:
-    """Whether the person named wrote this: not a room in their stead, nor another bot, nor somebody elsewhere."""
+    """Whether the person named wrote this: not a room in their place, nor another bot, nor somebody elsewhere."""
     return not any(
         each in message for each in ("sender_chat", "via_bot", "forward_origin", "sender_business_bot")
     )
@@ -284,7 +284,7 @@ def _given(question: Question, reference: QuestionReference) -> Given | None:
 
 
 def _written(question: Question, reference: QuestionReference, text: str) -> Given:
-    """What a text answers that was asked for."""
+    """What a text that was asked for answers."""
     match reference.action, question.form:
         case "r", _:
             return Given(declines=True, reason=text)

@@ -52,11 +52,11 @@ Keyboard: TypeAlias = list[list[dict[str, str]]]
 """Rows of buttons."""
 
 _LONGEST_LABEL, _MOST_LABELS = 24, 8
-"""What a button shows on a telephone; and how many such buttons there are before they go by number."""
+"""What a button shows on a phone; and how many such buttons there are before they go by number."""
 _IN_A_ROW = 5
 _EXCERPT = 200
 _LONGEST_LINK = 200
-"""No link of ours is longer, but for the place behind it."""
+"""No link of ours is longer, except for the place after it."""
 _AFTERWARDS = 500
 _LONGEST_ANSWER = 1_200
 _COUNTS = (15, 10, 6, 3, 1)
@@ -67,7 +67,7 @@ _MORE_IN_MESSAGE = {
     "r": gettext_noop("Decline with a reason…"),
     "e": gettext_noop("Deny with a reason…"),
 }
-"""The deeds for which somebody must write something, as buttons."""
+"""The buttons for which somebody must write something."""
 _TOO_LARGE = gettext_noop("It is too large to be shown here in full, so it is decided on the page.")
 _HIGH = gettext_noop(
     "An action of high risk is decided on the page, where you are signed in, or in the terminal."
@@ -77,7 +77,7 @@ _NOT_HERE = gettext_noop("There is too much to choose from or to fill in for a m
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How much of a question is in its message: so much of the prompt; and of the rest all or nothing."""
+    """How much of a question is in its message: so much of the prompt, and all or nothing of the rest."""
 
     prompt: int
     is_full: bool
@@ -100,7 +100,7 @@ class Rendered:
 
 
 def render_question(notice: Notice, references: QuestionReferences, *, room: bool) -> Rendered:
-    """A question, with what can be pressed to answer it. In a `room` people talk: replies are no answers there."""
+    """A question, with what can be pressed to answer it. In a `room` people talk: replies are not answers there."""
     question = notice.question
     where = link(references.link(notice.link, question), gettext(_PAGE))
     text = compose(_question_pieces(question, notice.reason, where, _level(question), room=room))
@@ -179,7 +179,7 @@ def can_be_answered(question: Question) -> bool:
 
 
 def text_pieces(text: str) -> list[Piece]:
-    """What a person is told; what stands behind a colon may be somebody else's words."""
+    """What a person is told; what follows a colon may be somebody else's words."""
     before, colon, theirs = text.partition(": ")
     return [ours(before + colon), *([code(cut(theirs, 1_000))] if colon else [])]
 
@@ -190,7 +190,7 @@ def _level(question: Question) -> Level:
     for each in _LEVELS:
         if each.is_full and isinstance(form, Approval) and not is_shown(form):
             continue
-        # The place behind a link is written out where the link is.
+        # The place after a link is written out if the link is.
         room = ours("x" * (_LONGEST_LINK + len(_MEASURING_REFERENCES.link("", question))))
         if in_every_language(partial(_fits, question, room, each)):
             return each
@@ -341,7 +341,7 @@ def _writing_label(action: str) -> str:
 def _choosing(
     question: Question, references: QuestionReferences, label: str, action: str, number: int = 0
 ) -> dict[str, str]:
-    """A button that answers; where there would be time to undo it, it asks once more."""
+    """A button that answers; if there would be time to undo it, it asks for confirmation."""
     return _button(question, references, label, action if question.undo_for else action.upper(), number)
 
 
@@ -352,7 +352,7 @@ def _button(
 
 
 def _labels(form: Choice) -> list[str] | None:
-    """The options as buttons show them in full, or None where they cannot: then they go by their number."""
+    """The options as buttons show them in full, or None if they cannot: then they go by their number."""
     labels = [visible_line(each.label).strip() or "…" for each in form.options]
     short = all(cut(each, _LONGEST_LABEL) == each for each in labels)
     plain = not any(each.description for each in form.options)

@@ -1,7 +1,7 @@
 """Long polling: we ask Telegram for what people did, so that Telegram need not reach us.
 
-Telegram lets one process ask at a time, and ends the earlier request with a 409. That process stands by, and looks
-now and then whether something lies there that nobody fetches: then it is its turn again.
+Telegram lets one process ask at a time, and ends the earlier request with a 409. That process stands by, and checks
+now and then whether something waits that nobody fetches: then it is its turn again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from handraise.ports.channel import NotSent
 _log = logging.getLogger(__name__)
 
 Take: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Does what an update says; raises a desk's error where it should come again."""
+"""Does what an update says; raises a desk's error if it should come again."""
 
 WANTED = ["message", "callback_query"]
 """The kinds of update that we ask for."""
 _LONG = 50
-"""For how many seconds Telegram keeps us waiting where there is nothing."""
+"""For how many seconds Telegram keeps us waiting if there is nothing."""
 _SLACK = 15.0
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
@@ -36,7 +36,7 @@ _CONFLICT = 409
 
 
 class Poller:
-    """Asks for updates, and has each done before it is forgotten at Telegram."""
+    """Asks for updates, and has each handled before Telegram forgets it."""
 
     def __init__(self, api: BotApi, take: Take) -> None:
         self._api = api
@@ -45,7 +45,7 @@ class Poller:
         self._failures = 0
 
     async def run(self) -> None:
-        """Ask until cancelled. What is under way then comes again: the same update twice is one answer."""
+        """Ask until cancelled. What is unfinished then comes again: the same update twice is one answer."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -67,7 +67,7 @@ class Poller:
             else:
                 await self._handle_updates(updates)
                 if not updates and loop.time() - began < _FIRST_PAUSE:
-                    # Whatever says at once that there is nothing is not asked without a breath.
+                    # If the server says at once that there is nothing, wait before asking again.
                     await asyncio.sleep(_FIRST_PAUSE)
 
     async def _updates(self, wait: int) -> Sequence[Any]:
@@ -76,7 +76,7 @@ class Poller:
         return found if isinstance(found, list) else []
 
     async def _handle_updates(self, updates: Sequence[Any]) -> None:
-        """Do these at once, and go on behind them; what could not be done comes again, with all behind it."""
+        """Handle these at once, and go on after them; what could not be done comes again, with all after it."""
         everybody: dict[object, dict[int, Mapping[str, Any]]] = {}
         for each in updates:
             if (number := _number(each)) is not None:
@@ -91,7 +91,7 @@ class Poller:
             self._offset = max(max(each) for each in everybody.values()) + 1
 
     async def _handle_in_order(self, updates: Mapping[int, Mapping[str, Any]]) -> int | None:
-        """Do what one person did, in order, up to what must come again; that one's number, if there is one."""
+        """Do what one person did, in order, up to what must come again; returns its number, if there is one."""
         for number, update in updates.items():
             if not await self._handle_one(update):
                 return number
@@ -101,7 +101,7 @@ class Poller:
         try:
             await self._take(update)
         except RequestConflict:
-            # Another process is at it. If it fails, it comes to us again.
+            # Another process is handling it. If it fails, it comes to us again.
             return False
         except (StoreUnavailable, DeskClosed) as error:
             _log.warning("something from Telegram could not be done yet (%s)", type(error).__name__)
@@ -113,7 +113,7 @@ class Poller:
         return True
 
     async def _stand_by(self) -> None:
-        """Leave it to the other process, until something has lain there for two looks: they end nobody's long poll."""
+        """Leave it to the other process, until something has waited for two looks: they end nobody's long poll."""
         _log.info("another process asks Telegram for what people answer; this one stands by")
         lay: int | None = None
         for _ in range(_MOST_LOOKS):
@@ -127,7 +127,7 @@ class Poller:
             lay = lies
 
     async def _pause(self, failed: NotSent | None) -> None:
-        """Wait ever longer, and as long as Telegram says."""
+        """Wait longer each time, and as long as Telegram says."""
         if failed is not None:
             _log.warning("Telegram gives no updates (%s); trying again", failed)
         after = failed.after.total_seconds() if failed is not None and failed.after else 0.0

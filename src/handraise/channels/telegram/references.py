@@ -1,8 +1,8 @@
-"""Which question a button or a reply is about: what we wrote into the message, with a code that shows it was us.
+"""Which question a button or a reply is about: what we wrote into the message, with a code that proves it was us.
 
 Nothing is kept here, so that it works after a restart and in every process. A button takes 64 bytes: the question's id,
-the workspace's name, and the code fit where that name is not long. Every message has the whole place behind its link,
-too: there a reply finds it, and a button that has no room of its own.
+the workspace's name, and the code fit if that name is not long. Every message also has the whole place after its link:
+a reply finds it there, and so does a button that has no room of its own.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _LONGEST_DATA = 48
 _CODE, _LONG_CODE, _ID = 8, 16, 16
 _HEAD = 2 + _CODE
 _ELSEWHERE = 0x80
-"""Says that the place is behind the link of the message."""
+"""Says that the place is after the link of the message."""
 _BEHIND_LINK = re.compile(r"#t([A-Za-z0-9_-]{8,3000})\.([A-Za-z0-9_-]{22})(?=\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionReference(chat_references.QuestionReference):
-    """A question, and what is meant to be done: with a letter, a number, and for whom where that matters.
+    """A question, and what is meant to be done: with a letter, a number, and for whom if that matters.
 
-    `code` is what came with it to show that it was ours.
+    `code` is what came with it to prove that it was ours.
     """
 
     action: str = ""
@@ -50,7 +50,7 @@ class QuestionReferences:
         self._key = hashlib.sha256(b"handraise telegram " + bot_token.encode()).digest()
 
     def data(self, question: Draft, action: str, number: int = 0) -> str:
-        """What a button carries. The same question and deed have the same every time."""
+        """What a button carries: always the same for the same question and action."""
         reference = QuestionReference(question.workspace, question.id, action, number)
         code = self._code(reference, question)[:_CODE]
         short, name = short_id(question.id), question.workspace.encode()
@@ -59,14 +59,14 @@ class QuestionReferences:
         return as_base64(bytes([ord(action) | _ELSEWHERE, number]) + code)
 
     def link(self, url: str, question: Draft, action: str = "", user: int = 0) -> str:
-        """The link with the place behind it, where no server sees it."""
+        """The link with the place after it, where no server sees it."""
         reference = QuestionReference(question.workspace, question.id, action, user=user)
         what = canonical_json([reference.workspace, reference.question_id, action, user])
         code = self._code(reference, question)[:_LONG_CODE]
         return f"{url}#t{as_base64(what.encode())}.{as_base64(code)}"
 
     def read_data(self, data: object, message: Mapping[str, Any]) -> QuestionReference | None:
-        """The place in what a button carried, or None where it is none of ours; nothing is shown yet."""
+        """The place in what a button carried, or None if it is not ours; nothing is proven yet."""
         raw = from_base64(data) if isinstance(data, str) else None
         if raw is None or len(raw) < _HEAD:
             return None
@@ -74,13 +74,13 @@ class QuestionReferences:
         link = self.read_link(message)
         linked = None if link is None else (link.workspace, link.question_id)
         where = (linked if not rest else None) if raw[0] & _ELSEWHERE else _unpack(rest)
-        # Anybody's program can send what another button carried; it is not for this message then.
+        # Anybody's program can send what another button carried; then it is not for this message.
         if where is None or linked not in (None, where):
             return None
         return QuestionReference(*where, action, number, code=code)
 
     def read_link(self, message: Mapping[str, Any]) -> QuestionReference | None:
-        """The place behind the last link of a message of ours, or in its text; nothing is shown yet."""
+        """The place after the last link of a message of ours, or in its text; nothing is proven yet."""
         entities = message.get("entities")
         links = [
             each["url"]
