@@ -1,9 +1,9 @@
 """Ask, answer and look up as the number of settled questions grows: they are in the archive, over two years of months.
 
-There is a database for each size, and each is called in turn, so that noise hits all alike. `get` and `find` look up an
-archived question by its id and by its key, `again` posts it once more, `page` is the newest page of what is settled.
-What counts is the time in the largest ÷ the time in the smallest. Each question takes its rows in the archive and two events,
-1.3 KB in all: mind the disk.
+There is a database for each size, and each is called in turn, so that noise affects all alike. `get` and `find` look
+up an archived question by its id and by its key, `again` posts it once more, `page` is the newest page of what is
+settled. What counts is the time in the largest ÷ the time in the smallest. Each question takes its rows in the archive
+and two events, 1.3 KB in all: check that the disk is large enough.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Filled:
 
 
 async def filled(run: Run, stack: AsyncExitStack, size: int) -> Filled:
-    """A new database with so many archived questions: some that were asked and answered, and copies of them."""
+    """A new database with this many archived questions: some that were asked and answered, and copies of them."""
     began, times = time.perf_counter(), size // SEEDS
     address = await stack.enter_async_context(own_database())
     seeds = await _seeds(address)
@@ -102,7 +102,7 @@ async def filled(run: Run, stack: AsyncExitStack, size: int) -> Filled:
     await vacuum(address)
     async with bare.connected(address, 1) as (connection,):
         await connection.execute("update handraise.archive_hand set mark = '0199~'")
-        # Written out now, it does not burden what is measured.
+        # Written to disk now, so that it does not slow down what is measured.
         await connection.execute("checkpoint")
         large = await connection.fetchval("select pg_database_size(current_database())")
     took = time.perf_counter() - began
@@ -112,7 +112,7 @@ async def filled(run: Run, stack: AsyncExitStack, size: int) -> Filled:
 
 
 async def _seeds(address: str) -> list[Question]:
-    """Questions that were asked, answered and archived, by ids that can be told from others."""
+    """Questions that were asked, answered and archived, with ids that differ from others."""
     new_id = uuid7_ids()
     async with (
         open_backend(address) as backend,
@@ -135,7 +135,7 @@ async def _multiply(address: str, statement: str, times: int) -> None:
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round."""
+    """Measure everything in each round."""
     await measure_growth(run, filled)
 
 

@@ -1,7 +1,7 @@
 """Asks alone: how many a second with many callers, and how long one takes when nobody else asks.
 
-BackgroundTasks it, with the statement that the desk sends: pgbench at its best client count, bare asyncpg in batches, and for one
-caller the bare insert, in turns with the desk's.
+Measured beside it, with the statement that the desk sends: pgbench at its best client count, bare asyncpg in batches,
+and for one and for one and for one caller the bare insert, in turns with the desk's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def alone(address: str, ask: bare.Sent, count: int) -> dict[str, float]:
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round."""
+    """Measure everything in each round."""
     callers, seconds, tried = run.options["callers"], run.seconds, bare.clients_for(run)
     async with own_database() as address:
         ask = (await bare.desk_pair(address)).ask

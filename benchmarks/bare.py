@@ -1,9 +1,9 @@
 """The bare engine doing the desk's work: the statements that the desk itself sends, without the desk.
 
-They are taken down while a desk asks and answers (`desk_pair`), so the bare engine writes the same rows by the same SQL,
-whatever the desk does next year. `single` makes one call a statement, each caller on a connection of its own;
-`coalesced` gathers what concurrent callers give into one statement, in thirty lines and without any rule; `pgbench`
-leaves Python out.
+They are recorded while a desk asks and answers (`desk_pair`), so the bare engine writes the same rows by the same SQL,
+even if the desk changes later. `single` makes one call a statement, each caller on its own connection;
+`coalesced` gathers the calls of concurrent callers into one statement, in thirty lines and without any rule; `pgbench`
+does without Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from handraise.desks import uuid7_ids
 
 CHOICES = ["Blue-green", "Canary", "Rolling"]
 CLIENTS = (4, 8, 16, 32)
-"""With how many clients pgbench is tried; the best of them counts."""
+"""The numbers of clients with which pgbench is tried; the best of them counts."""
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -48,7 +48,7 @@ class Sent:
 
     @classmethod
     def of(cls, sql: str, arguments: Sequence[Any], question_id: str) -> Sent:
-        """What was sent, given what the desk called the question."""
+        """What was sent, given the desk's id of the question."""
         batched = tuple(isinstance(each, list) for each in arguments)
         values = tuple(each[-1] if isinstance(each, list) else each for each in arguments)
         named = tuple(place for place, value in enumerate(values) if value == question_id)
@@ -166,7 +166,7 @@ async def coalesced(
     connections: int = 1,
     at_most: int = 500,
 ) -> float:
-    """The same with concurrent calls gathered: whatever came while the last batch was committing goes out next."""
+    """The same with concurrent calls gathered: calls that come while a batch commits make up the next batch."""
     new_id = uuid7_ids()
     waiting: dict[Sent, list[tuple[Row, asyncio.Future[None]]]] = {sent: [] for sent in work}
     stirred = asyncio.Event()
@@ -192,7 +192,7 @@ async def coalesced(
             stirred.set()
             await done
 
-    # In a group, so that a statement that fails ends all of it: nobody else would tell the callers.
+    # In a group, so that a failing statement ends all of it: otherwise no caller would know.
     async with connected(address, connections) as opened, asyncio.TaskGroup() as group:
         sending = [group.create_task(keep_sending(each)) for each in opened]
         per_second = await rate([call] * callers, seconds)
@@ -202,7 +202,7 @@ async def coalesced(
 
 
 def clients_for(run: Run) -> tuple[int, ...]:
-    """With how many clients pgbench can be tried here: with none where it is not installed."""
+    """The numbers of clients with which pgbench can be tried here: none if it is not installed."""
     if shutil.which("pgbench"):
         return CLIENTS
     run.remark("pgbench is not installed: left out")
@@ -245,7 +245,7 @@ async def pgbench(address: str, work: Sequence[Sent], clients: int, seconds: flo
 
 
 def _for_pgbench(sent: Sent) -> str:
-    """A statement for one question, with literals where asyncpg sends values."""
+    """A statement for one question, with literals in place of the values that asyncpg sends."""
 
     def literal(number: re.Match[str]) -> str:
         place = int(number[1]) - 1

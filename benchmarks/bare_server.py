@@ -2,8 +2,8 @@
 
     python -m benchmarks.bare_server ADDRESS
 
-A route asks, a route answers, one waits for an outcome in a long poll, one streams what was answered. No
-credentials, no rules, no other process to be told: waits and streams hear of it in this one. Prints its port.
+One route asks, one answers, one waits for an outcome in a long poll, one streams what was answered. No
+credentials, no rules, no messages to other processes: waits and streams are woken in this process. Prints its port.
 """
 
 from __future__ import annotations

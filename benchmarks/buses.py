@@ -1,9 +1,9 @@
 """Wake-ups by NOTIFY against wake-ups by NATS: pairs a second of several processes while many others listen.
 
-Eight processes ask and answer without pause; the others only listen, each with a wait that nobody answers. NOTIFY gets
-dearer with each listener, NATS does not: the crossing point is the least number of listeners from which on NATS is ahead.
-The NATS server is at HANDRAISE_TEST_NATS, else at 127.0.0.1:4222; PostgreSQL is one of its own, which takes enough
-connections.
+Eight processes ask and answer without pause; the others only listen, each with a wait that nobody answers. NOTIFY costs
+more with each listener, NATS does not: the crossing point is the smallest number of listeners at which NATS is
+faster. The NATS server is at HANDRAISE_TEST_NATS, else at 127.0.0.1:4222. The benchmark starts its own PostgreSQL,
+which takes enough connections.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RATIOS = {
 
 
 async def pairs_with(server: str, bus: str, listeners: int, processes: int, seconds: float) -> float:
-    """Pairs a second of all processes together, in a database of their own."""
+    """Pairs a second of all processes together, in their own database."""
     environment = {name: value for name, value in os.environ.items() if name != "HANDRAISE_BUS"}
     if bus:
         environment["HANDRAISE_BUS"] = bus
@@ -77,7 +77,7 @@ async def make_pairs(address: str, callers: str, seconds: str) -> float:
 
 
 async def listen(address: str, listeners: str, seconds: str) -> float:
-    """The process with those that listen, each over a connection of its own, as each process would."""
+    """The process with all listeners, each over its own connection, as separate processes would have."""
     async with AsyncExitStack() as stack:
         for _ in range(int(listeners)):
             backend = await stack.enter_async_context(open_backend(address, connections=2))

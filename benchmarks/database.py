@@ -1,4 +1,4 @@
-"""Rows to fill a database with, faster than by asking."""
+"""Filling a database with rows, faster than by asking."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ where c.relnamespace = 'handraise'::regnamespace and c.relname in ('inbox', 'eve
 
 
 async def fill(address: str, ask: Sent, count: int, *, prefix: str = "") -> list[str]:
-    """So many more pending questions like one that the desk asked; their ids, which may begin otherwise."""
+    """Add pending questions like one that the desk asked; return their ids, which may begin differently."""
     new_id = uuid7_ids()
     ids = [prefix + new_id()[len(prefix) :] for _ in range(count)]
     parts = batches(ids, _AT_ONCE)
@@ -56,9 +56,9 @@ async def fill(address: str, ask: Sent, count: int, *, prefix: str = "") -> list
 
 
 async def multiply(address: str, ask: Sent, count: int) -> None:
-    """So many more pending questions, made by the database itself of a few: filling is no benchmark.
+    """Add pending questions, which the database itself makes from a few: the time to fill it is not measured.
 
-    Every row of a question in any table is copied with another id; what has a default gets a new value.
+    Every row of a question in any table is copied with another id; columns with a default get a new value.
     """
     seeds = await fill(address, ask, min(count, _SEEDS), prefix="0198")
     async with filling(address) as connection:
@@ -86,7 +86,7 @@ async def _multiply_in(address: str, table: dict[str, str], count: int) -> None:
 
 @asynccontextmanager
 async def filling(address: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """A connection that is in a hurry."""
+    """A connection that does not wait for the disk."""
     memory = {"work_mem": "256MB", "maintenance_work_mem": "512MB", "synchronous_commit": "off"}
     connection = await asyncpg.connect(address, server_settings=memory)
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound for one figure of a benchmark, in words and as a number. `at_least` says on which side to be."""
+    """A bound for one figure of a benchmark, in words and as a number. `at_least` says whether it is a lower bound."""
 
     benchmark: str
     figure: str
@@ -18,11 +18,11 @@ class Goal:
     """An option of the benchmark and the value that the goal is meant for; a smaller run shows nothing about it."""
 
     def reached(self, value: float) -> bool:
-        """Whether this is as good as it is meant to be, or better."""
+        """Whether this figure reaches the goal."""
         return value >= self.bound if self.at_least else value <= self.bound
 
     def a_quarter_worse(self, than: float) -> float:
-        """Where a guard stops: a quarter worse than a figure, or than the goal where that is worse already."""
+        """Where a guard fails: a quarter worse than a figure, or than the goal if that is worse already."""
         if self.at_least:
             return min(than, self.bound) * 0.75
         return max(than, self.bound) * 1.25

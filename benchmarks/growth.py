@@ -1,8 +1,8 @@
 """Ask, answer and an inbox page as the number of pending questions grows: how long each takes, one caller alone.
 
-There is a database for each size, and each is called in turn, so that noise hits all alike. The page has the same rows
-everywhere: those of one small workspace, while another one grows; `wide_page` is a page in the one that grows. What counts
-is the time in the largest ÷ the time in the smallest.
+There is a database for each size, and each is called in turn, so that noise affects all alike. The page has the same
+rows everywhere: those of one small workspace, while another one grows; `wide_page` is a page in the one that grows.
+What counts is the time in the largest ÷ the time in the smallest.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Filled:
 
 
 async def filled(run: Run, stack: AsyncExitStack, size: int) -> Filled:
-    """A new database with so many pending questions."""
+    """A new database with this many pending questions."""
     began = time.perf_counter()
     address = await stack.enter_async_context(own_database())
     await fill(address, (await bare.desk_pair(address, workspace="page", by=ANA)).ask, 100)
@@ -67,7 +67,7 @@ async def filled(run: Run, stack: AsyncExitStack, size: int) -> Filled:
     await multiply(address, ask, size)
     await vacuum(address)
     async with bare.connected(address, 1) as (connection,):
-        # Written out now, it does not burden what is measured.
+        # Written to disk now, so that it does not slow down what is measured.
         await connection.execute("checkpoint")
         everywhere = "select id from handraise.questions where workspace = 'bench' and status = 'pending'"
         sample = f"{everywhere} and random() < {10_000 / size} limit 5000"
@@ -87,7 +87,7 @@ def name_of(size: int) -> str:
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round."""
+    """Measure everything in each round."""
     await measure_growth(run, filled)
 
 

@@ -1,7 +1,7 @@
 """What all benchmarks share: the command line, rounds that mix the works, medians with their spread, one line of JSON.
 
-A benchmark is a coroutine that takes a `Run`. It notes figures by name, one for each round; a ratio is made of two of
-them within each round, so that noise hits both alike.
+A benchmark is a coroutine that takes a `Run`. It records figures by name, one for each round. A ratio is made of two of
+them within each round, so that noise affects both alike.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Run:
         self.say(f"  {text}")
 
     def say(self, text: str) -> None:
-        """Progress, for whoever looks on."""
+        """Print progress, for anyone who watches."""
         print(text, file=sys.stderr, flush=True)
 
     def each_round(self) -> Iterator[int]:
@@ -63,7 +63,7 @@ class Run:
             yield number
 
     async def mixed(self, works: Mapping[str, Work]) -> None:
-        """Every work once a round, there and back again: what comes first in one round comes last in the next."""
+        """Each work once a round, in alternating order: what comes first in one round comes last in the next."""
         for number in self.each_round():
             for name in [*works][:: -1 if number % 2 else 1]:
                 figures = await works[name]()
@@ -74,7 +74,7 @@ class Run:
                     self.note(name, figures)
 
     def best_of(self, name: str, candidates: Sequence[str]) -> str:
-        """Give the highest of these figures, by its median over all rounds, a name of its own; which one it was."""
+        """Give the highest of these figures, by its median over all rounds, its own name; return which one it was."""
         if not candidates:
             return ""
         chosen = max(candidates, key=lambda each: statistics.median(self.series[each]))
@@ -101,17 +101,17 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """What these values come to."""
+        """The summary of these values."""
         return cls(statistics.median(values), min(values), max(values))
 
 
 def quantile(values: Sequence[float], hundredth: int) -> float:
-    """The value that so many hundredths of all are below."""
+    """The percentile: this many hundredths of all values are below it."""
     return sorted(values)[min(len(values) - 1, len(values) * hundredth // 100)]
 
 
 def latencies(seconds: Sequence[float]) -> dict[str, float]:
-    """The median and the 99th hundredth of a series of seconds, in milliseconds."""
+    """The median and the 99th percentile of a series of seconds, in milliseconds."""
     return {"p50_ms": quantile(seconds, 50) * 1000, "p99_ms": quantile(seconds, 99) * 1000}
 
 
@@ -131,7 +131,7 @@ async def rate(callers: Sequence[Callable[[], Awaitable[object]]], seconds: floa
 
 
 async def costed(counting: Awaitable[float]) -> dict[str, float]:
-    """A number a second, and what each costs this process: the figure that does not depend on who else is busy."""
+    """A number a second, and the processor time of each in this process, which does not depend on other load."""
     began, worked = time.perf_counter(), time.process_time()
     per_second = await counting
     took, worked = time.perf_counter() - began, time.process_time() - worked
@@ -155,7 +155,7 @@ def main(
     quick_seconds: float = 2.0,
     **own: tuple[Any, Any],
 ) -> None:
-    """Read the command line, measure, and print. `own` are options of a benchmark's own: their full and quick values."""
+    """Read the command line, measure, and print. `own` are the benchmark's own options: their full and quick values."""
     name = Path(sys.argv[0]).stem
     module = sys.modules["__main__"]
     parser = argparse.ArgumentParser(
@@ -194,7 +194,7 @@ def main(
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Uvloop where it is installed, for the desk and the bare engine alike."""
+    """Uvloop if it is installed, for the desk and the bare engine alike."""
     try:
         import uvloop  # noqa: PLC0415 -- an extra
     except ImportError:
@@ -225,7 +225,7 @@ def _line(run: Run, found: Mapping[str, Spread]) -> dict[str, Any]:
 
 
 def _keep(run: Run, found: Mapping[str, Spread], load: float) -> None:
-    """Leave the figures where the page of results is made from."""
+    """Write the figures to the place that the page of results is made from."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     about = {
         "at": datetime.now(UTC).date().isoformat(),

@@ -1,8 +1,8 @@
 """Ask, answer, long poll and server-sent events over HTTP, against a bare FastAPI server with the same two statements.
 
-`handraise serve` checks credentials, rules and the form, and tells other processes; the bare server has routes that make
-the two statements on a pool of connections. The client is the same for both, in this process. Latencies are from the call
-of answer to the end of the long poll, or to the event in the stream, one at a time.
+`handraise serve` checks credentials, rules and the form, and tells other processes; the bare server has routes that
+make the two statements on a pool of connections. The client is the same for both, in this process. Latencies are from
+the call of answer to the end of the long poll, or to the event in the stream, one at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RATIOS = {
 
 @dataclass(frozen=True)
 class Server:
-    """Where it is, and who an agent and a person are there."""
+    """Its address, and the credentials of an agent and a person there."""
 
     address: str
     agent: str = ""
@@ -62,7 +62,7 @@ class Server:
             raise RuntimeError(f"{answered}")
 
     async def asks_per_second(self, callers: int, seconds: float) -> float:
-        """Asks a second, each caller on a connection of its own."""
+        """Asks a second, each caller on its own connection."""
         mine = [Caller([self.address]) for _ in range(callers)]
         try:
             return await rate([partial(self.ask, each) for each in mine], seconds)
@@ -70,7 +70,7 @@ class Server:
             close(mine)
 
     async def pairs_per_second(self, callers: int, seconds: float) -> float:
-        """Pairs a second, each caller on a connection of its own."""
+        """Pairs a second, each caller on its own connection."""
         mine = [Caller([self.address]) for _ in range(callers)]
 
         async def pair(caller: Caller) -> None:
@@ -82,7 +82,7 @@ class Server:
             close(mine)
 
     async def long_poll(self, count: int) -> dict[str, float]:
-        """From the call of answer to the end of a long poll that was there before."""
+        """From the call of answer to the end of a long poll that was waiting."""
         agent, person, times = Caller([self.address]), Caller([self.address]), []
         for _ in range(count):
             question_id = await self.ask(agent)
@@ -121,7 +121,7 @@ class Server:
 
 
 def close(callers: list[Caller]) -> None:
-    """Hang up."""
+    """Close all connections."""
     for caller in callers:
         caller.close()
 
@@ -145,7 +145,7 @@ async def credentials(address: str) -> tuple[str, str]:
 
 @contextmanager
 def bare_serving(address: str) -> Iterator[str]:
-    """The bare server, in a process of its own; its address."""
+    """The bare server, in its own process; its address."""
     command = [sys.executable, "-m", "benchmarks.bare_server", address]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -158,7 +158,7 @@ def bare_serving(address: str) -> Iterator[str]:
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round; both servers are there all the time."""
+    """Measure everything in each round; both servers run all the time."""
     callers, count = run.options["callers"], run.options["count"]
     with tempfile.TemporaryDirectory() as folder:
         async with own_database() as address:

@@ -51,7 +51,7 @@ async def pages(address: str, after: str | None, count: int) -> dict[str, float]
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round."""
+    """Measure everything in each round."""
     async with own_database() as address:
         for recipients in ([], ["group:ops"]):
             ask = (await bare.desk_pair(address, recipients=recipients, by=ANA)).ask

@@ -2,9 +2,9 @@
 
     python -m benchmarks.other_process ADDRESS PAUSE
 
-One line of JSON comes in: ids, and the statement that settles a question. For each id in turn, `desk` answers through a
-desk, `seen` does so after it has looked at the question, as a person does, `answer` makes the desk's own statement and then a NOTIFY, `notify` only sends a NOTIFY. At the end it prints one
-line of JSON.
+One line of JSON comes in: ids, and the statement that settles a question. For each id in turn, `desk` answers through
+a desk. `seen` does so after it has read the question, as a person does. `answer` makes the desk's own statement and
+then a NOTIFY. `notify` only sends a NOTIFY. At the end it prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTIFY = "select pg_notify($1, $2)"
 
 
 async def main(address: str, pause: str) -> None:
-    """Answer at an easy pace, one after another, each of them in another way."""
+    """Answer with pauses, one after another, each of them in another way."""
     told = json.loads(sys.stdin.readline())
     sent = bare.Sent(*map(_as_it_was, told["answer"]))
     called: dict[str, tuple[float, float]] = {}

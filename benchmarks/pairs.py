@@ -1,8 +1,9 @@
 """Ask-and-answer pairs a second through one desk, against the bare engine in the same run.
 
-A pair is one question asked and answered: two commits, two events, and all of the desk's checks. BackgroundTasks it, with the
-statements that the desk sends: pgbench at its best client count, and bare asyncpg that gathers concurrent calls into
-batches, on one connection or two, whichever is faster. `cpu_us` is what a pair costs the process that asks and answers.
+A pair is one question asked and answered: two commits, two events, and all of the desk's checks. Measured beside it,
+with the statements that the desk sends: pgbench at its best client count, and bare asyncpg that gathers concurrent
+calls into batches, on one connection or two, whichever is faster. `cpu_us` is what a pair costs the process that asks
+and answers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ async def desk_pairs(address: str, callers: int, seconds: float) -> float:
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round."""
+    """Measure everything in each round."""
     callers, seconds, tried = run.options["callers"], run.seconds, bare.clients_for(run)
     async with own_database() as address:
         pair = await bare.desk_pair(address)

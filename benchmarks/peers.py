@@ -1,9 +1,9 @@
 """Pairs through the desk against the peers, each with its own means on the same work and durability.
 
 A pair is asked, answered, and gone on with in the program that asked. Each peer runs in an environment that has it:
-`.venv-integrations` (made by `.ci/run integrations`), the interpreters in HANDRAISE_PEERS (separated like PATH), or the one
-of this program. A peer that is nowhere installed is left out, and that is said. Each is tried with several numbers of
-concurrent callers; its best counts.
+`.venv-integrations` (made by `.ci/run integrations`), the interpreters in HANDRAISE_PEERS (separated like PATH), or
+that of this program. A peer that is not installed anywhere is left out, and a note says so. Each is tried with several
+numbers of concurrent callers; its best counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PEERS = {
     "temporal": "temporalio",
     "awaithumans": "awaithumans.server",
 }
-"""What each is called, and what must be there to import."""
+"""The name of each, and the module that must be installed."""
 
 RATIOS = {
     "ratio_to_best_peer": ("desk_pairs_per_s", "best_peer_pairs_per_s"),
@@ -50,7 +50,7 @@ async def desk_pairs(address: str, callers: int, seconds: float) -> float:
 
 
 async def peer_pairs(run: Run, python: str, name: str, callers: int) -> float:
-    """Pairs a second that a peer makes, in a process and a database of its own; none where it fails."""
+    """Pairs a second that a peer makes, in its own process and database; none if it fails."""
     async with own_database() as address:
         process = await asyncio.create_subprocess_exec(
             *(python, "-m", f"benchmarks.peer.{name}", address, str(callers), str(run.seconds)),

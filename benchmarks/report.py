@@ -74,7 +74,7 @@ def page(runs: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def conditions(run: dict[str, Any]) -> str:
-    """What a run was like, in few words."""
+    """A short description of a run."""
     loop = "uvloop" if run["uvloop"] else "asyncio"
     options = [f"{name} {value}" for name, value in run["options"].items()]
     if "load" in run:
@@ -96,7 +96,7 @@ def is_too_small(runs: dict[str, dict[str, Any]], goal: Goal) -> bool:
 
 
 def options_of(runs: dict[str, dict[str, Any]], goal: Goal) -> str:
-    """The size that a run had, where the goal is meant for one."""
+    """The size of a run, if the goal is meant for one size."""
     return "" if goal.size is None else f"{goal.size[0]} {runs[goal.benchmark]['options'][goal.size[0]]:,}"
 
 
@@ -165,7 +165,7 @@ def better(goal: Goal, value: float) -> float:
 
 
 def short(goal: Goal) -> str:
-    """What fits beside a bar."""
+    """The text beside a bar."""
     return f"{goal.benchmark}: {goal.figure.removeprefix('ratio_').replace('_', ' ')}"
 
 

@@ -2,11 +2,12 @@
 
     python -m benchmarks.soak [--minutes 60] [--share 0.5] [--rest 30] [--keep 120] [--quick] [--json]
 
-It starts a PostgreSQL of its own. First the top speed is measured, then pairs are asked and answered at a share of it, while
-settled questions are archived after `--rest` seconds and removed after `--keep`. The run is cut into ten parts. What counts
-are the ratios: latency in the last third to that in the first (`flat_ask`, `flat_answer`), the same divided by that of a bare
-insert beside, which tells the machine's other work apart (`flat_ask_to_bare`, `flat_answer_to_bare`), and the size of the
-tables at the end to what it was when the first questions had just been removed (`bounded`).
+It starts its own PostgreSQL. First the top speed is measured, then pairs are asked and answered at a share of it,
+while settled questions are archived after `--rest` seconds and removed after `--keep`. The run is cut into ten parts.
+What counts are the ratios: latency in the last third to that in the first (`flat_ask`, `flat_answer`), the same
+divided by that of a bare insert at the same time, which shows the machine's other work (`flat_ask_to_bare`,
+`flat_answer_to_bare`), and the size of the tables at the end to what it was when the first questions had just been
+removed (`bounded`).
 """
 
 from __future__ import annotations
@@ -68,12 +69,12 @@ class Part:
 
     @property
     def bytes(self) -> int:
-        """What everything takes on disk."""
+        """The size of everything on disk."""
         return sum(self.sizes.values())
 
 
 class Run:
-    """The parts of a run, and which one it is now."""
+    """The parts of a run, and the current one."""
 
     def __init__(self, address: str, seconds: float) -> None:
         self.address = address
@@ -83,12 +84,12 @@ class Run:
 
     @property
     def part(self) -> Part:
-        """The one that it is now."""
+        """The current part."""
         return self.parts[min(PARTS - 1, int((time.perf_counter() - self.began) / self.seconds * PARTS))]
 
 
 async def soak(address: str, *, seconds: float, rate: float, rest: float, keep: float) -> list[Part]:
-    """Ask and answer so many pairs a second, and tidy beside, as a server does."""
+    """Ask and answer this many pairs a second, and tidy up meanwhile, as a server does."""
     async with (
         open_backend(address) as backend,
         open_backend(address, connections=2) as beside,
@@ -198,7 +199,7 @@ def figures_of(parts: list[Part], *, seconds: float, keep: float) -> dict[str, A
 async def measure(
     *, minutes: float, share: float, rest: float, keep: float, top_seconds: float
 ) -> dict[str, Any]:
-    """Every figure by name, at a server of its own, because autovacuum may be off at the one that is there."""
+    """Every figure by name, on its own server, because autovacuum may be off on the existing one."""
     with own_servers(1, {"autovacuum": "on", "shared_buffers": "512MB"}) as (server,):
         address = server.address
         await desk_pairs(address, 8, 0.3)

@@ -2,7 +2,7 @@
 
 `bare` makes a transaction for each ask and each answer; `bare_coalesced` makes one for 64 of them, as the desk does for
 concurrent callers. Then several processes that ask without pause, through desks and bare (BEGIN IMMEDIATE with SQLite's
-own back-off): how long 99 of 100 asks take at most in the process that is worst off, and the fewest asks of a
+own back-off): how long 99 of 100 asks take at most in the slowest process, and the fewest asks of a
 process ÷ the most.
 """
 
@@ -45,7 +45,7 @@ class Recording(sqlite3.Connection):
     transactions: list[list[tuple[str, Mapping[str, Any]]]]
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
-        """Keep it, then do it."""
+        """Record the statement, then run it."""
         if sql == "begin immediate":
             self.transactions.append([])
         elif self.in_transaction:
@@ -80,17 +80,17 @@ class Bare:
         self._new_id = uuid7_ids()
 
     def asks(self, count: int) -> list[str]:
-        """Ask so many in one transaction."""
+        """Ask this many questions in one transaction."""
         ids = [self._new_id() for _ in range(count)]
         self._transact(self._ask, ids)
         return ids
 
     def pairs(self, count: int) -> None:
-        """Ask so many in one transaction, and answer them in another."""
+        """Ask this many questions in one transaction, and answer them in another."""
         self._transact(self._answer, self.asks(count))
 
     def pairs_per_second(self, seconds: float, at_once: int) -> float:
-        """Pairs a second, so many to a transaction."""
+        """Pairs a second, with this many in a transaction."""
         count, began = 0, time.perf_counter()
         while time.perf_counter() < began + seconds:
             self.pairs(at_once)
@@ -114,7 +114,7 @@ class Bare:
 async def many_processes(
     what: str, path: Path, work: Any, processes: int, seconds: float
 ) -> dict[str, float]:
-    """Several processes that ask without pause: how many in all, how long one takes, and how fair that is."""
+    """Several processes that ask without pause: how many asks in all, how long one takes, and how fair it is."""
     line = (sys.executable, "-m", "benchmarks.sqlite", "--ask", what, str(path), str(seconds))
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "limit": 2**24}
     started = [await asyncio.create_subprocess_exec(*line, **pipes) for _ in range(processes)]  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ async def many_processes(
     every = [each for mine in times for each in mine]
     return {
         "asks_per_s": len(every) / seconds,
-        # Of the process that is worst off: one that starves makes few asks, and would not show among all.
+        # Of the slowest process: one that rarely gets the lock makes few asks, and would not show among all.
         "p99_ms": max(quantile(mine, 99) for mine in times) * 1000,
         "worst_ms": max(every) * 1000,
         "fairness": min(map(len, times)) / max(map(len, times)),
@@ -156,7 +156,7 @@ def own_file() -> Iterator[Path]:
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round, each on a file of its own."""
+    """Measure everything in each round, each on its own file."""
     callers, processes = run.options["callers"], run.options["processes"]
     with own_file() as path:
         work = await desk_transactions(f"sqlite:///{path}")

@@ -1,6 +1,6 @@
 """A sweep: how many due questions it settles a second, and what it costs while nothing is due.
 
-BackgroundTasks it the statement that the desk sends, made by bare asyncpg as often as it finds something.
+Measured beside it: the statement that the desk sends, made by bare asyncpg as often as it finds something.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SOON = timedelta(milliseconds=50)
 
 
 async def desk_sweep(address: str) -> int:
-    """Sweep once through a desk; how many questions that settled."""
+    """Sweep once through a desk; return how many questions that settled."""
     async with open_desk(address, workspace="bench") as desk:
         return await desk.run_due()
 
 
 async def swept_per_second(address: str, due: bare.Sent, sweep: bare.Statement | None, count: int) -> float:
-    """How fast as many questions are settled, which have just become due."""
+    """How fast questions are settled that have just become due."""
     await fill(address, due, count)
     await asyncio.sleep(2 * SOON.total_seconds())
     began = time.perf_counter()
@@ -60,7 +60,7 @@ async def idle(address: str, sweep: bare.Statement, count: int) -> dict[str, flo
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round, on new questions each time."""
+    """Measure everything in each round, on new questions each time."""
     async with own_database() as address:
         await fill(address, await bare.desk_ask(address), run.options["pending"])
         due = await bare.desk_ask(address, expires_in=SOON)

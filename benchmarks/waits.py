@@ -1,7 +1,7 @@
 """Memory for each wait held: many waits in one process, on as many pending questions.
 
-Each wait is a task of its own in `desk.wait`. BackgroundTasks it, what asyncio itself takes: a task that waits for a future in a
-dictionary. Each is measured in a process of its own, after a whole poll of all waits.
+Each wait is its own task in `desk.wait`. Measured beside it: what asyncio itself takes for a task that waits for a
+future in a dictionary. Each is measured in its own process, after a whole poll of all waits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RATIOS = {"ratio_of_wait_to_bare_task": ("desk_bytes_per_wait", "bare_bytes_per_
 
 
 async def measure(run: Run) -> None:
-    """All of it in each round."""
+    """Measure everything in each round."""
     async with own_database() as address:
         ids = await fill(address, (await bare.desk_pair(address)).ask, run.options["waits"])
         await run.mixed(
@@ -36,7 +36,7 @@ async def measure(run: Run) -> None:
 
 
 async def held(what: str, address: str, ids: Sequence[str]) -> float:
-    """Bytes for each wait, in a process of its own."""
+    """Bytes for each wait, in its own process."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.waits", "--hold", what, address),
         stdin=asyncio.subprocess.PIPE,
@@ -47,7 +47,7 @@ async def held(what: str, address: str, ids: Sequence[str]) -> float:
 
 
 async def hold(what: str, address: str) -> None:
-    """Wait for all of them; print what that took, and be gone."""
+    """Wait for all of them, print what that took, and exit."""
     ids: list[str] = json.loads(sys.stdin.readline())
     futures: dict[str, asyncio.Future[None]] = {}
 
@@ -67,11 +67,11 @@ async def hold(what: str, address: str) -> None:
         if pending != len(ids):
             raise RuntimeError(f"{len(ids) - pending} waits have ended")
         print(used / len(ids), flush=True)
-        os._exit(0)  # sending all of them away takes longer than all the rest
+        os._exit(0)  # cancelling all of them takes longer than all the rest
 
 
 def memory() -> int:
-    """Bytes that this process has to itself, without what is only garbage."""
+    """Bytes of private memory of this process, without garbage."""
     gc.collect()
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))

@@ -1,10 +1,10 @@
 """How long from an answer in one process to the woken wait in another, against the bare engine between two processes.
 
-From the call of `answer` to the woken wait, through desks: where the answering process has looked at the question before,
-as whoever answers has, and where it has never seen it (`unseen`), which costs one more read. BackgroundTasks it, in turns, the bare way to do the same: the statement
-by which the desk settles, then a NOTIFY, then the woken waiter's read of the outcome. And a NOTIFY alone, which records
-nothing and so does not wait for the disk; against that one also what is left of the desk's time once the answer is
-recorded and `answer` has returned.
+From the call of `answer` to the woken wait, through desks: if the answering process has read the question before, as
+people do before they answer, and if it has never read it (`unseen`), which costs one more read. Measured beside it, in
+turns: the bare way to do the same, which is the statement by which the desk settles, then a NOTIFY, then the woken
+waiter's read of the outcome. Also a NOTIFY alone, which records nothing and so does not wait for the disk. That one is
+also compared with the rest of the desk's time, once the answer is recorded and `answer` has returned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FIRST = 5
 
 
 async def wakes(address: str, pair: bare.Pair, count: int) -> dict[str, float]:
-    """Answer so many in each way from another process, in turns, and see when each is woken in this one."""
+    """Answer a number of questions in each way from another process, in turns; note when each is woken in this one."""
     kinds = {kind: await fill(address, pair.ask, count) for kind in ("seen", "desk", "answer", "notify")}
     turns = [
         *chain.from_iterable(
@@ -89,7 +89,7 @@ async def wakes(address: str, pair: bare.Pair, count: int) -> dict[str, float]:
 def _spans(
     name: str, ids: Sequence[str], woken: Mapping[str, float], since: Mapping[str, float]
 ) -> dict[str, float]:
-    # A hint that is quicker than its sender's own reply is at once.
+    # A hint that comes before its sender's own reply counts as immediate.
     spans = [max(1e-6, woken[each] - since[each]) for each in ids[FIRST:]]
     return {name + end: value for end, value in latencies(spans).items()}
 

@@ -10,7 +10,7 @@ NAMES = ("kills", "faults", "failpoints", "pairs", "model", "planted", "fuzzing"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the harness that is named first with the rest of the arguments; give back its exit status."""
+    """Run the harness that is named first with the rest of the arguments; return its exit status."""
     if not arguments or arguments[0] not in NAMES:
         print(f"usage: python -m chaos {{{','.join(NAMES)}}} …", file=sys.stderr)
         return 2
@@ -19,5 +19,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops it leaves nothing behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopping it leaves nothing behind
     sys.exit(main(sys.argv[1:]))

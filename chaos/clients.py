@@ -1,4 +1,4 @@
-"""What every client of a run does through a desk, written down: the ten calls of a history."""
+"""What every client of a run does through a desk, and its record: the ten calls of a history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handraise.questions import QuestionOptions
 
 
 class Client:
-    """A desk and a pen. Nothing is raised: what came of a call is in the history, and True where it is final."""
+    """A desk and a recorder. Nothing is raised: the history has the result of a call; True means that it is final."""
 
     def __init__(self, desk: Desk, pen: Pen) -> None:
         self.desk = desk
@@ -27,11 +27,11 @@ class Client:
 
     @property
     def is_final(self) -> bool:
-        """Whether there is nothing to be done again: the latest call was done, or refused."""
+        """Whether nothing must be repeated: the latest call was done, or refused."""
         return self.error is None or isinstance(self.error, REFUSED)
 
     async def ask(self, name: str, /, **options: Unpack[QuestionOptions]) -> Question | None:
-        """Leave a question under this key, which it shows."""
+        """Post a question under this key, which its text shows."""
         options["key"] = name
         question = None
         with self._doing("ask", name) as done:
@@ -40,7 +40,7 @@ class Client:
         return question
 
     async def answer(self, question: Question, value: Json, by: str) -> bool:
-        """Answer, or vote where several must agree."""
+        """Answer, or vote if several must agree."""
         given = value["decision"] if isinstance(value, dict) else value
         op: Op = "vote" if question.quorum > 1 else "answer"
         with self._doing(op, key_of(question), {"by": by, "value": given}) as done:
@@ -68,20 +68,20 @@ class Client:
         return self.is_final
 
     async def consume(self, question: Question, request: str | None = None) -> bool:
-        """Execute what was approved; who does not know what came of it does so again with the same request."""
+        """Execute what was approved; if the result is unknown, it is repeated with the same request."""
         with self._doing("consume", key_of(question), {"by": self.desk.asker}) as done:
             done.value = (await self.desk.consume_approval(question.id, request=request)).digest
         return self.is_final
 
     async def send(self, question: Question) -> bool:
-        """Show a question in a chat, and record that, whoever has taken it on before and died."""
+        """Show a question in a chat, and record that, even if another process claimed it before and died."""
         with self._doing("read", key_of(question)) as done:
             await self.desk.claim_sending(question.id)
             done.value = seen((await self.desk.mark_sent(question.id)).outcome)
         return self.is_final
 
     async def join(self, question: Question) -> bool:
-        """Have another key stand for a question, as a call does that waits for the same answer."""
+        """Give a question another key, as a call does that waits for the same answer."""
         with self._doing("read", key_of(question)) as done:
             done.value = seen((await self.desk.join(question.id, key=f"joined {question.id}")).outcome)
         return self.is_final
@@ -111,12 +111,12 @@ class Client:
 
 
 def key_of(question: Question) -> str:
-    """The name of a question in a history: a person is not told its key, but reads it."""
+    """The name of a question in a history: people do not get its key, but read it in the text."""
     return question.key or question.prompt
 
 
 class Ledger:
-    """A channel that writes down what it is given, and loses some of it where it is told to."""
+    """A channel that records what it is given, and loses some of it if told to."""
 
     name = "ledger"
     private = True
@@ -132,14 +132,14 @@ class Ledger:
         return f"{self.name} {to}"
 
     async def send(self, message: Message) -> Json:
-        """Write down who was told of which question."""
+        """Record who was told of which question."""
         if self.name == "dead":
             raise NotSent("nobody lives there", again=False)
         self._note(message, message.id, ended=False)
         return {"message": message.id}
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Write down who was told how it ended."""
+        """Record who was told how it ended."""
         del receipt
         self._note(message, f"{message.id}-settled", ended=True)
 

@@ -1,6 +1,6 @@
 """One parser under atheris: `python -m chaos.guided <name> [options of libFuzzer]`.
 
-Not inside of `chaos.fuzzing`, which would have imported everything before it can be looked into.
+It is not in `chaos.fuzzing`, which would import everything before atheris can instrument it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def main(arguments: list[str]) -> None:
     """Fuzz until the time is over or a bug is found."""
     atheris: Any = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["handraise"]):
-        from chaos.fuzzing import changed  # noqa: PLC0415 -- what is imported here can be looked into
+        from chaos.fuzzing import changed  # noqa: PLC0415 -- what is imported here can be instrumented
         from chaos.fuzzing.parsers import PARSERS  # noqa: PLC0415 -- the same
     [parser] = [each for each in PARSERS if each.name == arguments[0]]
 

@@ -1,8 +1,8 @@
 """What clients did and were told, as lines of JSON that survive the client: one line is one write.
 
 A client writes `invoke` before it calls and one of `ok`, `fail` (it was refused, and nothing was done) and `unknown`
-(it may have been done) afterwards. Whoever kills a client writes `unknown` for what it had under way, so that what has
-no end in a finished history is somebody who hangs.
+(it may have been done) afterwards. The process that kills a client writes `unknown` for its open calls. So a call
+without an end in a finished history is a client that hangs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Op: TypeAlias = Literal[
 ]
 KILLED = "Killed"
 EVERY = "*"
-"""The key of what is done to no question by its name, such as a sweep."""
+"""The key of calls that name no question, such as a sweep."""
 
 REFUSED = (
     AlreadyConsumed,
@@ -48,7 +48,7 @@ REFUSED = (
     QuestionNotFound,
     StillPending,
 )
-"""What says that nothing was done. Everything else leaves it open."""
+"""Errors that say that nothing was done. After any other error that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Entry:
 
 
 class Pen:
-    """Writes what one process does, into a list or a file; a file has it even where the process is killed next."""
+    """Writes what one process does into a list or a file; a file has it even if the process is killed next."""
 
     def __init__(self, place: Path | list[Entry], process: str) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -91,7 +91,7 @@ class Pen:
 
     @contextmanager
     def doing(self, op: Op, question: str, value: Any = None) -> Iterator[Done]:
-        """Write a call and its end; what it raises is written and let go of."""
+        """Write a call and its end; an error is written and not raised."""
         done = Done()
         self.write("invoke", op, question, value)
         try:
@@ -106,14 +106,14 @@ class Pen:
             self.write("ok", op, question, done.value)
 
     def close(self) -> None:
-        """Give a file back."""
+        """Close the file."""
         if isinstance(self._place, int):
             os.close(self._place)
 
 
 @dataclass(slots=True)
 class Done:
-    """What came of a call."""
+    """The result of a call."""
 
     value: Any = None
     error: Exception | None = None

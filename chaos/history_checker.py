@@ -1,7 +1,7 @@
 """The checker. A question is a write-once register, so one pass over its calls says whether it was kept.
 
-What was acknowledged is there, and once; whoever looks after it is known sees it; what is there was done by somebody;
-every transition has its one event; nothing was told that is not so; and nobody waits who could have been woken.
+What was acknowledged is stored, and once. Anyone who looks afterwards sees it. What is stored was done by somebody.
+Every transition has exactly one event. Nothing false was told. Nobody waits who could have been woken.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from chaos.history import EVERY, KILLED, Entry
 
 ENOUGH = 0.6
-"""A run counts only where so many of its calls succeeded: one in which everything fails breaks no promise."""
+"""A run counts only if this share of its calls succeeded: one in which everything fails breaks no promise."""
 PATIENCE = 10.0
-"""How many seconds a waiter may sleep on, beyond its own time, while its question is settled."""
+"""How many seconds a waiter may continue to wait, beyond its own time, while its question is settled."""
 
 ENDINGS = frozenset({"answered", "declined", "expired", "withdrawn", "exhausted"})
 _SETTLES = {"answer": "answered", "vote": "answered", "decline": "declined", "withdraw": "withdrawn"}
@@ -60,7 +60,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a run came to. It counts where enough of it succeeded, and is good where besides nothing is broken."""
+    """The result of a run. It counts if enough calls succeeded, and is good if also no promise is broken."""
 
     calls: int
     succeeded: int
@@ -81,7 +81,7 @@ class Verdict:
 
     @property
     def share(self) -> float:
-        """How much succeeded."""
+        """The share of calls that succeeded."""
         return self.succeeded / self.calls if self.calls else 0.0
 
     @property
@@ -103,7 +103,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Call:
-    """A call and its end, which is None where nobody came back from it."""
+    """A call and its end, which is None if it never returned."""
 
     begin: Entry
     end: Entry | None = None
@@ -115,7 +115,7 @@ class Call:
 
     @property
     def may_have_done_it(self) -> bool:
-        """Whether it could be behind what is stored."""
+        """Whether it could have caused what is stored."""
         return self.type in {"ok", "unknown"}
 
     @property
@@ -128,9 +128,9 @@ class Call:
 def check(
     entries: Iterable[Entry], stored: Iterable[Stored], *, drained: bool = True, patience: float = PATIENCE
 ) -> Verdict:
-    """Hold a history, in the order of time, against what is stored.
+    """Check a history, in the order of time, against what is stored.
 
-    `drained` says that everything had the time to come to its end before the store was read, `patience` how many
+    `drained` says that everything had the time to end before the store was read, `patience` how many
     seconds later than others a waiter may hear of it.
     """
     calls = list(_calls(entries))
@@ -237,7 +237,7 @@ def _one_outcome(calls: Sequence[Call], stored: Stored | None) -> Broken:
 
 
 def _seen_by_later_readers(calls: Sequence[Call]) -> Broken:
-    """Whoever begins to look after somebody has seen the outcome sees it too, and nobody before it could be."""
+    """Anyone who looks after somebody has seen the outcome sees it too, and nobody sees it before it was possible."""
     known = min((call.end.time for call in calls if call.end and _outcome(call)), default=None)
     possible = min((call.begin.time for call in calls if call.begin.op in _SETTLES), default=None)
     for call in calls:
@@ -251,7 +251,7 @@ def _seen_by_later_readers(calls: Sequence[Call]) -> Broken:
 
 
 def _done_by_somebody(calls: Sequence[Call], stored: Stored | None) -> Broken:
-    """The outcome is what somebody gave who was not refused, or the clock's where it has a timeline."""
+    """The outcome is from somebody who was not refused, or from the timeline if there is one."""
     if stored is None or stored.outcome is None:
         return
     outcome = stored.outcome
@@ -386,7 +386,7 @@ def _any_unknown(calls: Sequence[Call], delivery: str) -> bool:
 
 
 def _woken(calls: Sequence[Call], *, drained: bool, patience: float) -> Broken:
-    """Nobody is left waiting while the outcome is there to be seen, and nobody who lives waits for ever."""
+    """Nobody is left waiting while the outcome is visible, and no living process waits forever."""
     known = min((call.end.time for call in calls if call.end and _outcome(call)), default=None)
     for call in calls:
         if call.end is None:
@@ -417,4 +417,4 @@ def _is_same(given: Any, kept: Any) -> bool:
 
 
 SHOWS_NOTHING = "it shows nothing"
-"""The end of what is said of a run in which too little succeeded."""
+"""The end of the sentence about a run in which too little succeeded."""

@@ -1,7 +1,7 @@
 """Processes that are meant to be killed: one process has everything loaded, and forks another for each life.
 
 Lines on its standard input: `begin <name> <module>:<function> <json>` begins a life, `kill <name>` ends it with SIGKILL
-where it is not over. Lines on its standard output: `born <name> <pid>` and `dead <name> <signal or 0> <exit code>`. A
+if it is not over. Lines on its standard output: `born <name> <pid>` and `dead <name> <signal or 0> <exit code>`. A
 life is told to the coroutine function as its one argument, which is what the JSON says.
 """
 
@@ -42,7 +42,7 @@ class ProcessExit:
 
 @dataclass(slots=True)
 class Life:
-    """A process under way."""
+    """A running process."""
 
     name: str
     pid: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -72,7 +72,7 @@ class ProcessPool:
         return life
 
     def kill(self, life: Life) -> None:
-        """Kill a life that is not over. Here and not by its number, which somebody else may have by now."""
+        """Kill a life that is not over. It is killed by name: another process may have its process id by now."""
         self._say(f"kill {life.name}")
 
     async def run(self, name: str, function: str, told: Any, *, within: float = _PATIENCE) -> ProcessExit:
@@ -101,7 +101,7 @@ class ProcessPool:
 
 @asynccontextmanager
 async def open_process_pool() -> AsyncIterator[ProcessPool]:
-    """A pool; whatever lives in it at the end is killed."""
+    """A pool; every life that still runs at the end is killed."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "chaos.process_pool"),
         cwd=_ROOT,
@@ -133,7 +133,7 @@ class _PoolServer:
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
 
     def run(self) -> None:
-        """Do what is said until nobody says anything any more."""
+        """Follow commands until the input ends."""
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)

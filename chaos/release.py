@@ -1,10 +1,10 @@
-"""Every proof at its full size, one after the other, and the page that says what they came to.
+"""Every proof at its full size, one after the other, and the page of their results.
 
 python -m chaos release                    all of them: hours, on two cores
-python -m chaos release kills model        these; what the others came to before is kept
+python -m chaos release kills model        these; the earlier results of the others are kept
 python -m chaos release --page             only write the page again
 
-A proof is a command that anybody can run by itself. What it came to is in its exit code and in the lines that it prints;
+A proof is a command that anybody can run by itself. Its result is its exit code and the lines that it prints;
 both are kept in docs/reference/proofs.json, and the page docs/reference/proofs.md is made from them.
 """
 
@@ -45,7 +45,7 @@ about. CI runs a smaller size of each.
 
 @dataclass(frozen=True)
 class Proof:
-    """One command, what it is meant to reach, and which of its lines say what it came to."""
+    """One command, its goal, and which of its lines contain the result."""
 
     name: str
     goal: str
@@ -55,7 +55,7 @@ class Proof:
 
     @property
     def typed(self) -> str:
-        """What one would type to run it."""
+        """The command line that runs it."""
         return " ".join([*(f"{name}={value}" for name, value in self.environment.items()), self.command])
 
 
@@ -129,7 +129,7 @@ PROOFS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the proofs that are named, or all, and write the page; 1 unless every one came out well."""
+    """Run the named proofs, or all, and write the page; return 1 unless every one succeeded."""
     parser = argparse.ArgumentParser(prog="python -m chaos release", description=__doc__)
     parser.add_argument("names", nargs="*", help="; ".join(proof.name for proof in PROOFS))
     parser.add_argument("--page", action="store_true", help="only write the page again")
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(proof: Proof) -> dict[str, Any]:
-    """What a proof came to; everything it prints is shown on the way."""
+    """The result of a proof; everything that it prints is shown meanwhile."""
     began = time.monotonic()
     program, *options = proof.command.split()
     command = [sys.executable, *options] if program == "python" else [sys.executable, "-m", program, *options]
@@ -177,7 +177,7 @@ def run(proof: Proof) -> dict[str, Any]:
 
 
 def page(kept: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page of what was kept."""
+    """The page of the stored results."""
     rows, told = [], []
     for proof in PROOFS:
         came_to = kept.get(proof.name)

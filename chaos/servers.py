@@ -1,4 +1,4 @@
-"""PostgreSQL servers of our own, as children on free ports, for whoever kills one."""
+"""Our own PostgreSQL servers, as child processes on free ports, for tests that kill one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATABASE = "handraise"
 
 
 class Server:
-    """One server, that can be killed and started again."""
+    """One server, which can be killed and restarted."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Server:
         raise RuntimeError(f"PostgreSQL did not start on port {self.port}")
 
     def _make_database(self) -> None:
-        """Make the database, unless it is there; a standby has what its primary has."""
+        """Make the database if it does not exist; a standby has what its primary has."""
         server = ["-h", self.host, "-p", str(self.port), "-U", "postgres"]
         made = subprocess.run(
             [self.binaries / "createdb", *server, _DATABASE], check=False, capture_output=True, text=True
@@ -82,7 +82,7 @@ class Server:
     def kill(self) -> None:
         """Kill it and all its workers, as a power cut would."""
         if self._process is not None:
-            # Its workers have groups of their own; one that goes on could still write when the next server starts.
+            # Its workers have their own process groups; a survivor could still write when the next server starts.
             with suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGSTOP)
             workers = self._workers()
@@ -95,11 +95,11 @@ class Server:
             (self.folder / "postmaster.pid").unlink(missing_ok=True)
 
     def freeze(self) -> None:
-        """Have it answer nobody any more, without closing a connection."""
+        """Stop it from answering, without closing a connection."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Have it go on."""
+        """Let it continue."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -118,7 +118,7 @@ class Server:
 
 
 class Program:
-    """Any other program of our own that takes connections at a port, and can be killed and started again."""
+    """Any other program of ours that takes connections at a port, and can be killed and restarted."""
 
     def __init__(self, command: Sequence[str], port: int, address: str) -> None:
         self._command = command
@@ -156,7 +156,7 @@ def own_servers(
     under: Sequence[str] = (),
     host: str = "127.0.0.1",
 ) -> Iterator[list[Server]]:
-    """So many servers, each with a cluster of its own, on a disk or in a folder that is gone at the end."""
+    """Servers, each with its own cluster, on a disk or in a folder that is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="handraise-", dir=disk))
     servers: list[Server] = []
     try:
@@ -183,7 +183,7 @@ def own_servers(
 
 
 def owner_of(folder: Path) -> str | None:
-    """Whom a server in this folder must run as, who owns it then; None is whoever runs this."""
+    """The user that a server in this folder must run as, and that then owns it; None is the current user."""
     if os.geteuid() != 0:  # which PostgreSQL refuses to run as
         return None
     user = next(name for name in ("postgres", "nobody") if _is_known(name))
@@ -213,7 +213,7 @@ def programs() -> Path:
 
 
 def _end(process: int) -> None:
-    """Kill a worker, and wait until it is no more."""
+    """Kill a worker, and wait until it has ended."""
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     for _ in range(500):

@@ -1,4 +1,4 @@
-"""What is in a store at the end of a run, in the words of a history."""
+"""The content of a store at the end of a run, in the words of a history."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ async def stored_in(backend: Backend, address: str, workspace: str) -> list[Stor
 
 
 async def left_to_tell(address: str, workspace: str) -> int:
-    """How many messages are to be planned, sent or changed still."""
+    """How many messages must still be planned, sent or changed."""
     return sum([(await _rows(address, each, workspace))[0][0] for each in _LEFT])
 
 
 async def end_leases(address: str) -> None:
-    """Whoever died with a delivery leaves it to the others now, and not in a minute and a half."""
+    """Release the deliveries of dead processes now, instead of after a minute and a half."""
     if address.startswith("sqlite:"):
         now = int(time.time() * 1_000_000)
         with closing(sqlite3.connect(address.removeprefix("sqlite:///"), timeout=30)) as file, file:
@@ -77,7 +77,7 @@ async def end_leases(address: str) -> None:
 
 
 async def _rows(address: str, sql: str, workspace: str) -> Sequence[Sequence[Any]]:
-    """Straight from the tables: a feed leaves out what is newer than the oldest transaction of the whole server."""
+    """Read the tables directly: a feed leaves out what is newer than the oldest transaction of the whole server."""
     if address.startswith("sqlite:"):
         with closing(sqlite3.connect(address.removeprefix("sqlite:///"), timeout=30)) as file:
             return file.execute(sql.format("", "?"), (workspace,)).fetchall()

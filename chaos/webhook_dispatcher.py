@@ -1,4 +1,4 @@
-"""A life in the pool: a dispatcher that tells webhooks, for whoever stops it or kills it."""
+"""A life in the pool: a dispatcher that sends webhooks, for tests that stop or kill it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIFE = "chaos.webhook_dispatcher:tell"
 
 
 async def tell(address: str) -> None:
-    """Tell people until somebody ends it."""
+    """Notify people until somebody ends it."""
     loopback = (ipaddress.ip_network("127.0.0.0/8"),)
     async with open_backend(address, connections=4) as backend:
         engine = Engine(backend.store, backend.bus, poll_interval=0.2)

@@ -1,1 +1,1 @@
-"""What is done now and then to the repository itself."""
+"""Scripts for occasional work on the repository itself."""

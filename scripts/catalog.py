@@ -23,7 +23,7 @@ SOURCE = Path("src/handraise")
 CATALOG = SOURCE / "presentation" / "catalog"
 SCRIPTS = SOURCE / "server" / "web" / "static" / "inbox"
 _DATE = datetime(2026, 1, 1, tzinfo=UTC)
-"""The real one would change the files without need."""
+"""A fixed value: the real one would change the files without need."""
 _KEYWORDS = {
     "gettext": None,
     "_": None,

@@ -1,6 +1,6 @@
 """Makes the table of integrations from what their tests showed: `python -m scripts.integrations [--check [--collected]]`.
 
-Run `pytest tests/integrations` before, in the environment that has the frameworks. A cell counts where a test has shown it
+Run `pytest tests/integrations` before, in the environment that has the frameworks. A cell counts if a test has shown it
 and passed. With `--collected`, which is for the gate, a test also counts that was collected and left out as slow: then the
 check says that no cell of the table has lost its test and that none has failed, and not that each was shown.
 """
@@ -28,7 +28,7 @@ the real framework. ✓ it works; ✗ the framework does not allow it, for the r
 
 
 def table(results: Mapping[str, Sequence[Mapping[str, Any]]], *, collected: bool = False) -> str:
-    """The page for these results; where wanted, as if tests that were only collected had passed."""
+    """The page for these results; on request, as if tests that were only collected had passed."""
     good = {"passed", "collected"} if collected else {"passed"}
     can: dict[tuple[str, str], set[str]] = defaultdict(set)
     cannot: dict[tuple[str, str], tuple[str, str]] = {}
@@ -73,7 +73,7 @@ def table(results: Mapping[str, Sequence[Mapping[str, Any]]], *, collected: bool
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the page, or say whether it is as the last run showed it."""
+    """Write the page, or check that it matches the last run."""
     made = table(json.loads(RESULTS.read_text()), collected="--collected" in arguments)
     if "--check" not in arguments:
         if "--collected" in arguments:

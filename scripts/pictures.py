@@ -1,6 +1,6 @@
 """Takes the pictures in docs/images: `python -m scripts.pictures [FOLDER] [NAME …]`.
 
-It plays a scene on a scratch store, serves it, and looks at it with Debian's Chromium; the terminal's picture is
+It plays a scene on a scratch store, serves it, and opens it with Debian's Chromium; the terminal's picture is
 what a real pseudo-terminal shows. With the packages `fonts-inter` and `fonts-jetbrains-mono` pages look as they do
 on most screens.
 """
@@ -46,7 +46,7 @@ _WHOLE = {
     "phone": ".actions",
     "dark": ".panel:nth-of-type(3)",
 }
-"""Down to what each picture goes."""
+"""The last element that each picture shows."""
 _COMPACT = (Path(__file__).parent / "compact.js").read_text()
 _COLOURS = {
     "default": "#d8dee9",
@@ -69,7 +69,7 @@ _FONTS = """<?xml version="1.0"?>
 
 
 def take_pictures(folder: Path, names: Sequence[str] = NAMES) -> None:
-    """Take these pictures into a folder; raises `ValueError` where one is too large for a page."""
+    """Take these pictures into a folder; raises `ValueError` if one is too large for a page."""
     folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(_take(folder, names))
     for name in names:
@@ -117,7 +117,7 @@ async def _picture(browser: Browser, file: Path, scene: Scene, address: str) -> 
 
 
 async def _fit(page: Page, last: str) -> None:
-    """Make the window just high enough for everything down to this."""
+    """Make the window just high enough to show everything down to this element."""
     box = await page.locator(last).last.bounding_box()
     if box is None or page.viewport_size is None:
         raise LookupError(last)

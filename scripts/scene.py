@@ -67,7 +67,7 @@ _A_DAY = (6, 11, 8, 13, 9, 3, 4)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A server's server in which all this has happened, and the questions that pictures are taken of."""
+    """A server in which all this has happened, and the questions that the pictures show."""
 
     ctx: ServerContext
     choice: Question
@@ -77,7 +77,7 @@ class Scene:
 
 @asynccontextmanager
 async def open_scene(url: str) -> AsyncIterator[Scene]:
-    """Play the last days on a store of its own, up to now."""
+    """Play the last days on its own store, up to now."""
     now = datetime.now(UTC)
     clock = ManualClock(now - timedelta(days=len(_A_DAY)))
     settings = ServerSettings(url=url, workspace=WORKSPACE, rate_limit="100000/second")

@@ -1,7 +1,7 @@
 """Builds the documentation site: `python -m scripts.site [--serve]`.
 
-The pages are those in `docs/`, in the order of the map (`docs/index.md`), with the changelog and its like beside them. A
-warning, a link or an anchor that leads nowhere, and a page that does not read as it does on GitHub are failures.
+The pages are those in `docs/`, in the order of the map (`docs/index.md`), with the changelog and its like beside them.
+A warning, a link or an anchor that leads nowhere, and a page that does not read as it does on GitHub are failures.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROJECT = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
 }
-"""Pages that stand at the root, and where the site has them."""
+"""Pages at the root of the repository, and where the site has them."""
 
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".sql": "sql", ".service": "ini", ".sh": "bash", ".ts": "ts"}
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -41,11 +41,11 @@ _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 
 
 class Broken(Exception):
-    """The site has mistakes; they are in its text."""
+    """The site has mistakes; the error's text lists them."""
 
 
 def main() -> None:
-    """Build the site, and show it where asked to."""
+    """Build the site, and serve it if asked to."""
     try:
         build()
     except Broken as broken:
@@ -93,7 +93,7 @@ def build(root: Path = ROOT, work: Path = WORK, site: Path = SITE) -> None:
 
 
 def _write(root: Path, work: Path) -> list[str]:
-    """Write down the pages as the site has them; their names."""
+    """Write the pages as the site has them; return their names."""
     docs = work / "docs"
     shutil.copytree(root / "docs", docs)
     static = ROOT / "src" / "handraise" / "server" / "web" / "static"
@@ -122,7 +122,7 @@ def _save(page: Path, text: str) -> None:
 
 
 class _Leading:
-    """Turns the links of pages into those of the site; `shown` are files of the repository that they lead to."""
+    """Turns the links of pages into those of the site; `shown` are the files of the repository that they link to."""
 
     def __init__(self, root: Path, places: Mapping[str, str]) -> None:
         self._root = root
@@ -153,7 +153,7 @@ class _Leading:
         return _LINK.sub(lead, prose)
 
     def _goal(self, name: str) -> str | None:
-        """Where the site has what has this name in the repository; None where there is nothing of that name."""
+        """Where the site has the file of this name in the repository; None if there is no such file."""
         if name in self._places:
             return self._places[name]
         if name == "README.md":
@@ -191,7 +191,7 @@ def _configure(root: Path, work: Path) -> None:
 
 
 def _nav(root: Path) -> list[Any]:
-    """The parts of the map, each with its pages, some of them under a heading of their own."""
+    """The parts of the map, each with its pages, some of them under their own heading."""
     parts: list[Any] = [{"Home": "index.md"}]
     part: list[Any] = []
     under: list[Any] = part
@@ -221,7 +221,7 @@ def _toml(value: Any) -> str:
 
 
 def _let_long_names_break(site: Path) -> None:
-    """Say where a long name may be broken: at its slashes, colons, dots and underscores."""
+    """Mark where a long name may be broken: at its slashes, colons, dots and underscores."""
 
     def breakable(match: re.Match[str]) -> str:
         return "<code>" + re.sub(r"(/|::|_|\.|=)(?=.)", r"\1<wbr>", match[1]) + "</code>"
@@ -245,7 +245,7 @@ class Seen(HTMLParser):
         self._inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what the tag has."""
+        """Record the tag's attributes."""
         of = dict(attrs)
         self.ids |= {name for name in (of.get("id"), of.get("name")) if name}
         if tag == "article":
@@ -266,7 +266,7 @@ class Seen(HTMLParser):
 
 
 SHAPES = ("h2", "h3", "h4", "table", "tr", "li", "pre", "img")
-"""What must be as often on a page of the site as it is on GitHub."""
+"""What a page of the site must have as often as the page on GitHub."""
 
 
 def _seen(page: Path) -> Seen:
@@ -276,7 +276,7 @@ def _seen(page: Path) -> Seen:
 
 
 def leading_nowhere(site: Path) -> Iterator[str]:
-    """Links of a built site that lead nowhere, and what its pages would fetch from somebody else."""
+    """Broken links of a built site, and what its pages would load from other sites."""
     pages = {page.resolve(): _seen(page) for page in sorted(site.rglob("*.html")) if page.name != "404.html"}
     for page, seen in pages.items():
         name = page.relative_to(site.resolve()).as_posix()

@@ -1,6 +1,6 @@
 """Walks the tutorial in a clean virtual environment: `python -m scripts.walk [PART …]`.
 
-It builds the wheel, makes a new environment in a temporary folder, and gives every command of the tutorial there, in
+It builds the wheel, makes a new environment in a temporary folder, and runs every command of the tutorial there, in
 order, with the browser and the keys where the page says so. `pip install handraise` installs the wheel that was built;
 its dependencies come from the index that pip is configured with. What a page shows is compared with what is printed.
 """

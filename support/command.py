@@ -1,4 +1,4 @@
-"""The command as a person, a script or a service manager runs it: in a process of its own."""
+"""The command as a person, a script or a service manager runs it: in its own process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOON = 60.0
 
 
 def environment(url: str | None, **settings: str) -> dict[str, str]:
-    """This process's environment with just these settings; a name in capitals is a whole variable's."""
+    """This process's environment with just these settings; a name in capitals is the full name of a variable."""
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("HANDRAISE_", "OTEL_"))
     }
@@ -63,7 +63,7 @@ def handraise(*line: str, url: str | None = None, **settings: str) -> Done:
 
 
 def process(*line: str, url: str | None = None, before: str = "", **settings: str) -> Done:
-    """Run a command to its end in a process of its own, after some other code where that is given."""
+    """Run a command to its end in its own process, after some other code if that is given."""
     start = ["-c", f"{before}\nfrom handraise.cli import main\nmain()"] if before else ["-m", "handraise"]
     done = subprocess.run(
         [sys.executable, *start, *line],
@@ -94,7 +94,7 @@ class Serving:
 
     @cached_property
     def link(self) -> str | None:
-        """A link for the first administrator, made as the banner says; None where it says nothing of one."""
+        """A link for the first administrator, made as the banner says; None if it does not mention one."""
         found = re.search(r"^handraise (people link .+)$", self.banner, re.MULTILINE)
         if found is None:
             return None
@@ -121,7 +121,7 @@ def serving(
 ) -> Iterator[Serving]:
     """`handraise serve` at a free port; killed at the end unless it has stopped by itself.
 
-    With `files`, it may have so many open and no more.
+    With `files`, it may have at most that many open files.
     """
     log_file = folder / f"log-{time.monotonic_ns()}"
     with log_file.open("w") as log:

@@ -1,4 +1,4 @@
-"""A store of a run's own, gone at the end."""
+"""A store for one run, removed at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def own_store(backend: str, folder: Path) -> AsyncIterator[str]:
         return
     async with own_database() as address:
         async with open_backend(address):
-            pass  # the tables are there before anybody is in a hurry
+            pass  # the tables exist before anybody needs them quickly
         yield address
 
 
@@ -48,12 +48,12 @@ async def create_database(server: str = POSTGRES, like: str | None = None) -> st
 
 
 async def drop_database(address: str, server: str = POSTGRES) -> None:
-    """End a database, and whoever is at work in it."""
+    """Drop a database, and end every connection to it."""
     await fetch_value(server, f'drop database "{urlsplit(address).path[1:]}" with (force)')
 
 
 async def fetch_value(address: str, sql: str, *arguments: Any) -> Any:
-    """Execute a statement over a connection of its own; the first value that it gives."""
+    """Execute a statement over its own connection; return its first value."""
     connection = await asyncpg.connect(address)
     try:
         return await connection.fetchval(sql, *arguments)

@@ -30,7 +30,7 @@ class Block:
 
     @property
     def title(self) -> str:
-        """Which terminal it is, where a page has several: `console title="…"`."""
+        """Which terminal it is, if a page has several: `console title="…"`."""
         named = re.search(r'title="([^"]*)"', " ".join(self.marks))
         return named[1] if named else ""
 
@@ -82,5 +82,5 @@ def rows_of(page: Path) -> Iterator[list[str]]:
             yield cells
 
 
-# Pages of integrations show whole programs that run where the frameworks are: tests/integrations.
+# Pages of integrations show whole programs that run in the environment of the frameworks: tests/integrations.
 FOREIGN = [page for page in PAGES if page.parent == DOCS / "integrations"]

@@ -1,4 +1,4 @@
-"""A port that nobody listens at."""
+"""A port at which nobody listens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def free_port() -> int:
-    """A port below those that outgoing connections get: knocking there again and again never meets itself."""
+    """A port below those of outgoing connections: repeated attempts to connect there never reach themselves."""
     while True:
         port = random.randrange(20_000, 30_000)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):

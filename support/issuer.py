@@ -1,4 +1,4 @@
-"""Credentials for tests, made where a server would make them: in its directory."""
+"""Credentials for tests, made in the server's directory, as a server makes them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from handraise.wire.credentials import TokenKind, digest_of, make_token
 
 
 class Issuer:
-    """Makes agents and people in any workspace, and gives out their tokens; the same ones the second time.
+    """Makes agents and people in any workspace, and returns their tokens; the same ones the second time.
 
-    It is the `Credentials` of a desk under test: whoever a test names comes to be.
+    It is the `Credentials` of a desk under test: every person that a test names is created.
     """
 
     def __init__(self, directory: Directory, *, role: Role = Role.ADMIN) -> None:
@@ -62,7 +62,7 @@ class Issuer:
         return self._tokens[place]
 
     async def reader(self, workspace: str, asker: str) -> str:
-        """The session of an administrator who looks around for an asker."""
+        """The session of an administrator who reads on behalf of an asker."""
         return await self.person(workspace, f"reader of {asker}", role=Role.ADMIN)
 
     async def _join(self, workspace: str, who: Responder) -> None:
@@ -75,7 +75,7 @@ class Issuer:
 
 
 class ThreadIssuer:
-    """An issuer with an event loop of its own, to be used from any other."""
+    """An issuer with its own event loop, for use from any other loop."""
 
     def __init__(self, issuer: Issuer, loop: LoopThread) -> None:
         self._issuer = issuer
@@ -99,7 +99,7 @@ class ThreadIssuer:
 
 @contextmanager
 def issuer_at(url: str) -> Iterator[ThreadIssuer]:
-    """An issuer at a store, for as long as this context lasts."""
+    """An issuer for a store, for as long as this context lasts."""
     loop = LoopThread()
     try:
         opened = open_backend(url, connections=3)

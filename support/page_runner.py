@@ -1,4 +1,4 @@
-"""Follows a page as a stranger would: in an empty folder, command by command, and compares what is printed."""
+"""Follows a page as a new user would: in an empty folder, command by command, and compares what is printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.terminal import at_terminal
 
 SOON = 30.0
 STAYS = 0.5
-"""Seconds: what has printed all that a page shows, and has not ended so much later, is left running."""
+"""Seconds: a command that still runs this long after it printed all that a page shows is left running."""
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 GOES_ON = r"handraise watch\b"
@@ -40,7 +40,7 @@ SAID = {
     "hrs_…": r"(hrs_[\w-]+)",
     "4711": r"process (\d+)",
 }
-"""What stands in a page for something that was printed before, and how to find that."""
+"""Placeholders in a page for something that was printed before, and how to find that."""
 VARIES = rf"\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?|(?<=process )\d+|{ID}|just now|\d+ \w+ ago|\b\d+:[0-9a-f]{{4}}(?=…)"
 """What a page shows as it was once: instants, processes, ids."""
 
@@ -87,7 +87,7 @@ class Terminal:
 
 @dataclass
 class Running:
-    """A command, and what it has printed so far; its log aside, where it has one."""
+    """A command, and what it has printed so far, without its log if it has one."""
 
     command: str
     process: subprocess.Popen[bytes]
@@ -135,7 +135,7 @@ class Running:
         return printed
 
     def until_it_stays(self) -> None:
-        """Wait until it is there to stay."""
+        """Check that it keeps running for a while; an early end raises."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self.process.wait(STAYS)
             raise AssertionError(f"{self.command} ended with {code}:\n{self.printed}")
@@ -160,14 +160,14 @@ class Running:
             self.kill()
 
     def kill(self) -> None:
-        """End it and whatever it began."""
+        """End it and everything that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 def _copy(terminal: int, output: Path) -> None:
-    """Write what comes over a terminal into a file, without its colours, until nobody has the other end."""
+    """Write what comes over a terminal into a file, without its colours, until the other end is closed."""
     with output.open("ab") as file, contextlib.suppress(OSError):
         while said := os.read(terminal, 65_536):
             file.write(_COLOUR.sub(b"", said))
@@ -179,7 +179,7 @@ def _bash(
     script: str, folder: Path, environment: dict[str, str], *, stdout: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        # Ctrl+C is a signal also where whoever started this ignores it.
+        # Ctrl+C is a signal even if the parent process ignores it.
         ["/usr/bin/env", "--default-signal=INT", "bash", "-c", script],
         cwd=folder,
         env=environment,
@@ -201,7 +201,7 @@ def _serves(command: str) -> bool:
 
 @dataclass
 class Stranger:
-    """Whoever follows a page: their terminals, what they have read so far, and what stands for what."""
+    """A person who follows a page: their terminals, what they have read so far, and the values of placeholders."""
 
     folder: Path
     environment: dict[str, str]
@@ -237,7 +237,7 @@ class Stranger:
                 self.give(command, shown, block.title)
 
     def give(self, command: str, shown: str, title: str = "") -> None:
-        """Give a command, and compare what it prints with what is shown."""
+        """Run a command, and compare what it prints with what is shown."""
         if self.excused(command):
             return
         terminal, line, shown = self.terminal(title), self.filled(command), self._shown(shown)
@@ -247,7 +247,7 @@ class Stranger:
         elif _serves(line):
             if self.server is not None:
                 self.server.stop()
-            self.server = Running.begun(line, terminal)  # in a terminal of its own
+            self.server = Running.begun(line, terminal)  # in its own terminal
             printed = self.server.until_serving()
             self._compare(line, shown or "…", printed)
         elif line.startswith("handraise inbox"):
@@ -275,7 +275,7 @@ class Stranger:
         self._compare(running.command, shown, running.until(shown))
 
     def filled(self, command: str) -> str:
-        """A command with real things in it."""
+        """A command with real values in it."""
         said: dict[str, str] = {}
         for shown in (each for each in SAID if each in command):
             found = re.findall(SAID[shown], self.said)
@@ -324,7 +324,7 @@ class Stranger:
 
 
 def replaced(text: str, real: Mapping[str, str]) -> str:
-    """A text with real things in it.
+    """A text with real values in it.
 
     What was put in stays as it is, also if a part of it looks like a name of a page: a random name can have 4711 in it.
     """

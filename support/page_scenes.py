@@ -1,4 +1,4 @@
-"""What pages presuppose: a store with people and a question in it, databases, files."""
+"""What pages need: a store with people and a question in it, databases, files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def _ask(ctx: ServerContext) -> str:
 
 @contextlib.contextmanager
 def with_a_server(stranger: Stranger) -> Iterator[None]:
-    """The same, a server that runs already, and somebody who answers what is new."""
+    """The same, a running server, and somebody who answers new questions."""
     (stranger.folder / "deploy.sh").write_text("#!/bin/sh\necho deployed\n", encoding="utf-8")
     (stranger.folder / "deploy.sh").chmod(0o755)
     stranger.environment["HANDRAISE_WEBHOOKS"] = "true"

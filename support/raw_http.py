@@ -1,7 +1,7 @@
-"""HTTP/1.1 by hand, so that thousands of clients fit into one process and every byte is looked at.
+"""HTTP/1.1 by hand, so that thousands of clients fit into one process and every byte is checked.
 
-`Caller` makes one request at a time over a connection that stays open; `Listener` keeps an event stream and comes
-back with `Last-Event-ID` where it was cut off. Both go on with the next address when a server is gone.
+`Caller` makes one request at a time over a connection that stays open. `Listener` keeps an event stream and comes
+back with `Last-Event-ID` if it was cut off. Both continue with the next address when a server is gone.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class _Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection, if there is one."""
-        """Hang up at once, whatever is under way."""
+        """Close the connection at once, even during a request."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -186,9 +186,9 @@ def _request(method: str, path: str, token: str, body: Any = None, **headers: st
 
 
 class Caller:
-    """Makes one request at a time, each on the connection of the last where that is still open.
+    """Makes one request at a time, each on the connection of the last if that is still open.
 
-    It keeps count of what went wrong on the way: connections that were `refused`, the names of requests that
+    It counts what went wrong: connections that were `refused`, the names of requests that
     were `unanswered`, and responses that were `cut`.
     """
 
@@ -284,7 +284,7 @@ class Listener:
             self.drop()
 
     def drop(self) -> None:
-        """Lose the connection; `run` comes back where it was."""
+        """Lose the connection; `run` reconnects and continues where it was."""
         if self._connection is not None:
             self._connection.close()
 

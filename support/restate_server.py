@@ -1,4 +1,4 @@
-"""A Restate server of our own."""
+"""Our own Restate server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RestateServer:
     admin: str
 
     async def register(self, port: int) -> None:
-        """Make the services at this port known."""
+        """Register the services at this port."""
         body = {"uri": f"http://127.0.0.1:{port}", "force": True}
         async with httpx2.AsyncClient(timeout=SOON) as client:
             (await client.post(f"{self.admin}/deployments", json=body)).raise_for_status()
@@ -60,7 +60,7 @@ class RestateServer:
 
 @contextmanager
 def running_restate(folder: Path) -> Iterator[RestateServer]:
-    """A Restate server of our own, on ports of its own."""
+    """Our own Restate server, on its own ports."""
     binary = next(INSTALLED.glob("node_modules/@restatedev/restate-server-*/bin/restate-server"), None)
     assert binary, f"These tests need Restate: npm install --prefix {INSTALLED} @restatedev/restate-server"
     settings = {
@@ -87,7 +87,7 @@ def running_restate(folder: Path) -> Iterator[RestateServer]:
 
 
 def _ports(log: Path, process: subprocess.Popen[bytes]) -> tuple[str, str]:
-    """What the server says that it listens at, as soon as it can work."""
+    """The address at which the server says that it listens, as soon as it is ready."""
     pattern = r"server_name: ([\w-]+)\s+server\.address: \S+\s+server\.port: (\d+)"
     until = time.monotonic() + SOON
     while time.monotonic() < until:

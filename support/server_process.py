@@ -1,4 +1,4 @@
-"""A real server in a process of its own, whose clock a test may set: `python support/server_process.py CLOCK_FILE`.
+"""A real server in its own process, whose clock a test may set: `python support/server_process.py CLOCK_FILE`.
 
 Everything else comes from the environment, as for `handraise serve`. Prints its port on the first line.
 """
@@ -55,7 +55,7 @@ class FollowingClock:
 
 
 def free_clock(path: Path) -> None:
-    """Let the server's time be the store's own."""
+    """Let the server use the store's own time."""
     path.write_bytes(struct.pack("<q", 0))
 
 
@@ -81,7 +81,7 @@ def server_process(url: str, clock_file: Path, **settings: str) -> Iterator[str]
 
 
 async def _serve(clock_file: Path) -> None:
-    # Those who come with a session of the issuer are added then, and not before they are asked.
+    # People with a session of the issuer are added when they come, not before they are asked.
     settings = ServerSettings(port=0, check_recipients=False)
     async with open_server(settings, clock=FollowingClock(clock_file)) as ctx:
         server = uvicorn.Server(

@@ -56,19 +56,19 @@ class Screen:
         return [[(cell.data, cell.fg, cell.bold) for cell in line] for line in buffer]
 
     def until(self, *texts: str) -> str:
-        """Wait until all of this can be seen; the screen then."""
+        """Wait until all of this is visible; return the screen."""
         return self._read_until(lambda: all(text in self.text for text in texts), f"never saw {texts}")
 
     def until_gone(self, text: str) -> str:
-        """Wait until this can be seen no more; the screen then."""
+        """Wait until this is no longer visible; return the screen."""
         return self._read_until(lambda: text not in self.text, f"still see {text!r}")
 
     def look(self, patience: float) -> None:
-        """Take in what comes within so many seconds, if anything does."""
+        """Read what comes within this many seconds, if anything does."""
         self._read(patience)
 
     def send(self, *keys: str) -> None:
-        """Press keys. Escape is alone only if nothing follows at once, so it comes in a write of its own."""
+        """Press keys. Escape counts as one key only if nothing follows at once, so it gets its own write."""
         for key in keys:
             os.write(self._master, key.encode())
 
@@ -78,7 +78,7 @@ class Screen:
         set_size(self._master, rows, columns)
 
     def end(self) -> int:
-        """Wait for the end; the code."""
+        """Wait for the end; return the exit code."""
         self._read_until(lambda: self.process.poll() is not None, "it does not end")
         while self._read(0.05):
             pass
@@ -121,8 +121,8 @@ def at_terminal(
     for name in ("COLUMNS", "LINES", "NO_COLOR"):
         env.pop(name, None)
     command = [sys.executable, "-m", "handraise", *line] if shell is None else ["/bin/sh", "-c", shell]
-    # Whoever begins a session and opens a terminal is controlled by it: Ctrl+C is then a signal, as it should be.
-    # And it is one also where whoever started the tests ignores it, as a shell does for what it starts behind itself.
+    # A process that begins a session and opens a terminal is controlled by it: Ctrl+C is then a signal, as wanted.
+    # It is a signal even if the parent process ignores it, as a shell does for jobs in the background.
     begin = ["/usr/bin/env", "--default-signal=INT", "/bin/sh", "-c", 'exec "$@" 0<>"$0" 1>&0 2>&0']
     opened = [*begin, os.ttyname(slave), *command]
     process = subprocess.Popen(opened, env=env, start_new_session=True)
@@ -136,5 +136,5 @@ def at_terminal(
 
 
 def set_size(handle: int, rows: int, columns: int) -> None:
-    """Give a pseudo-terminal this size; whoever runs in it is told."""
+    """Give a pseudo-terminal this size; the process in it is told."""
     fcntl.ioctl(handle, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -33,7 +33,7 @@ Answer = Callable[[Got], Awaitable[Says]]
 
 
 async def yes(got: Got) -> Says:
-    """Be content with everything."""
+    """Accept everything."""
     del got
     return Says()
 
@@ -76,7 +76,7 @@ async def receiving(
     finally:
         server.close()
         for task, writer in tasks.items():
-            # Here too: a task that has not begun yet does not come to its end either.
+            # Here too: a task that has not begun yet does not run its own end.
             writer.transport.abort()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,7 +1,7 @@
 """awaithumans: a task is created, completed and read over its HTTP API. On the same PostgreSQL.
 
-Its long poll looks once a second; here the agent reads after the task is complete, which is the best case. Install it with
-`pip install "awaithumans[server]" "psycopg[binary]"`; it does not ask for the latter by itself.
+Its long poll looks once a second; here the agent reads after the task is complete, which is the best case. Install it
+with `pip install "awaithumans[server]" "psycopg[binary]"`; it does not ask for the latter by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEMA = {"type": "object", "properties": {"value": {"type": "string"}, "by": {"
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Its server, at a free port; its address."""
+    """Start its server at a free port; return its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = {
@@ -58,9 +58,9 @@ def server() -> Iterator[str]:
 
 
 async def main(address: str) -> None:
-    """Measure, and go."""
+    """Measure, and end."""
     idle: list[Caller] = []
-    # Its server has fifteen connections to the database, and fails where more requests come than that.
+    # Its server has fifteen connections to the database, and fails if there are more requests than that.
     turn = asyncio.Semaphore(12)
 
     async def pair() -> None:

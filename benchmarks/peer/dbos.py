@@ -28,7 +28,7 @@ async def pair() -> None:
 
 
 async def main() -> None:
-    """Launch, measure, and go."""
+    """Launch, measure, and end."""
     DBOS(
         config={
             "name": "bench",

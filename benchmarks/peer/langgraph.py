@@ -29,7 +29,7 @@ def ask(state: State) -> State:
 
 
 async def main() -> None:
-    """Compile, measure, and go."""
+    """Compile, measure, and end."""
     builder = StateGraph(State)
     builder.add_node("ask", ask)
     builder.add_edge(START, "ask")

@@ -30,7 +30,7 @@ async def ask(ctx: restate.Context, question: dict[str, Any]) -> Any:
 
 
 async def main(server: RestateServer) -> None:
-    """Serve the handler here, measure, and go."""
+    """Serve the handler here, measure, and end."""
     port, idle = free_port(), list[Caller]()
     config = Config()
     config.bind = [f"127.0.0.1:{port}"]

@@ -38,7 +38,7 @@ class Ask:
 
 
 async def main() -> None:
-    """Start a server and a worker, measure, and go."""
+    """Start a server and a worker, measure, and end."""
     logging.disable(logging.WARNING)
     binary = Path(sys.executable).parent / "temporal"
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ _SHOWN = 20
 
 
 def main(arguments: list[str]) -> int:
-    """Strike, or list; give back the exit code."""
+    """Strike, or list; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m chaos failpoints", description=__doc__)
     parser.add_argument("--backend", action="append", choices=POINTS)
     parser.add_argument("--pairs", action="store_true", help="two, in two lives of the same verb")
@@ -38,7 +38,7 @@ async def _strike(backends: list[str], *, pairs: bool, only: str) -> bool:
     found = Struck()
     try:
         await step_through(backends, pairs=pairs, only=only, found=found)
-    finally:  # also where somebody stops it
+    finally:  # also if somebody stops it
         for name, number in sorted(found.runs.items()):
             print(f"  {name:22} {number:>6,} runs")
         print(f"  {found.runs.total():,} runs in {found.seconds:.0f} s")

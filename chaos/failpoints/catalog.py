@@ -5,7 +5,7 @@ from __future__ import annotations
 from handraise.backends.sql_files import load_statements
 from handraise.backends.sqlite.statements import PARTS
 
-# A server is confined always, and what archives never is.
+# A server is always confined, and archiving never is.
 _REQUEST = (
     "begin",
     "find_key",
@@ -409,7 +409,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
 """By backend and verb. `confined` is PostgreSQL with a transaction around each workspace's statements, as at a server."""
 
 BESIDE = frozenset({"notify", "listeners", "rollback", "history", "history/commit"})
-"""What is done beside a verb, at no fixed moment: it is struck where the verb always comes to it. A history is read to say why
+"""What runs beside a verb, at no fixed time: it is struck if the verb always reaches it. A history is read to say why
 an approval was not given out."""
 
 _OF_LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}

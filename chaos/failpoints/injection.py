@@ -43,9 +43,9 @@ SQLITE_NAMES = {
     for name, parts in PARTS.items()
     for number, sql in enumerate(parts, 1)
 }
-"""The parts behind the first of a statement have its name and their number."""
+"""The parts after the first of a statement have its name and their number."""
 _SHORT = 60
-_NO_STEP = "discard plans"  # it comes at some time, and changes nothing
+_NO_STEP = "discard plans"  # it comes at any time, and changes nothing
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ _RECORDER = Recorder()
 
 @contextmanager
 def installed(recorder: Recorder) -> Iterator[Recorder]:
-    """Every connection that is opened inside is watched, and what the recorder says happens to it."""
+    """Every connection that is opened inside is watched, and the recorder decides what happens to it."""
     global _RECORDER  # noqa: PLW0603 -- connections are made by the drivers, which pass nothing along
     before, _RECORDER = _RECORDER, recorder
     connect, open_file = asyncpg.connect, sqlite3.connect
@@ -108,7 +108,7 @@ def installed(recorder: Recorder) -> Iterator[Recorder]:
 
 
 def die() -> NoReturn:
-    """As by SIGKILL from outside: nothing is closed, flushed or said."""
+    """End as by SIGKILL from outside: nothing is closed, flushed or printed."""
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGKILL)
     while True:
@@ -116,7 +116,7 @@ def die() -> NoReturn:
 
 
 class _PostgresConnection(asyncpg.Connection):
-    """A connection whose statements can be met by something."""
+    """A connection whose statements can fail on purpose."""
 
     _path: list[str] | None = None
     """The statements of the transaction, while there is one."""
@@ -158,7 +158,7 @@ class _PostgresConnection(asyncpg.Connection):
 
 
 class _SqliteConnection(sqlite3.Connection):
-    """The same for SQLite. What would be a lost connection there is an error of the disk."""
+    """The same for SQLite. Instead of a lost connection there is a disk error."""
 
     _path: list[str] | None = None
 
@@ -204,7 +204,7 @@ class _SqliteConnection(sqlite3.Connection):
 
 
 def _along(path: list[str] | None, step: str) -> tuple[list[str] | None, str]:
-    """Where a connection is after a step, and the name of the step."""
+    """The state of a connection after a step, and the name of the step."""
     if step in {"begin", "rollback"}:
         return ([] if step == "begin" else None), step
     so_far = list(dict.fromkeys((*(path or ()), step)))

@@ -39,7 +39,7 @@ class Strike:
 
 @dataclass(slots=True)
 class Struck:
-    """What came of a run over many strikes."""
+    """The result of a run over many strikes."""
 
     runs: Counter[str] = field(default_factory=Counter)
     """By backend and action."""
@@ -89,7 +89,7 @@ class Stepper:
     found: Struck
 
     async def run(self, strikes: Sequence[Strike]) -> None:
-        """Play a scene with each of these strikes in a life of its own, then once in peace, and check it."""
+        """Play a scene with each of these strikes in its own life, then once without any, and check it."""
         verb = strikes[0].point.partition(".")[0]
         name = "+".join(map(str, strikes))
         journal = self.folder / f"{self.backend}-{self.found.runs.total()}.jsonl"
@@ -187,16 +187,16 @@ async def _step(backend: str, todo: Sequence[Sequence[Strike]], folder: Path, fo
 
 
 def _listed(backend: str) -> set[str]:
-    """Every step that is struck in some verb: who is struck in one may come, later, to those of another.
+    """Every step that is struck in some verb: a life struck in one verb may later reach the steps of another.
 
-    A server's transactions are confined wherever they are made.
+    All transactions of a server are confined.
     """
     verbs = {**POINTS[backend]}, ({} if backend == "sqlite" else POINTS["confined"])
     return {step for each in verbs for steps in each.values() for step in steps}
 
 
 def _write_ends(journal: Path) -> None:
-    """Whatever a killed life had under way is unknown from now on."""
+    """Mark the open calls of a killed life as unknown."""
     with journal.open("a") as file:
         for entry in under_way(read([journal])):
             ended = {"time": time.monotonic_ns(), "process": entry.process, "type": "unknown", "op": entry.op}

@@ -1,6 +1,6 @@
-"""One scene for each verb, played in a process of its own with a failpoint armed: every step of it is reached.
+"""One scene for each verb, played in its own process with a failpoint armed: every step of it is reached.
 
-A scene can be played again from the beginning: what a life before has done or knows to be refused is left out, as by
+A scene can be played again from the beginning: what an earlier life has done or knows to be refused is left out, as by
 a client that keeps a journal.
 """
 
@@ -49,7 +49,7 @@ _ACTION = Approval.of("deploy", {"to": "production"}, scopes=["once", "always"])
 
 async def play(told: dict[str, Any]) -> None:
     """A life: a verb's scene, with what is to happen to it."""
-    logging.disable()  # a store that fails is no news here
+    logging.disable()  # a store that fails is expected here
     journal = Path(told["journal"])
     failpoints = [Failpoint(**each) for each in told["failpoints"]]
     recorder = Recorder(failpoints=failpoints)
@@ -89,7 +89,7 @@ class Stage:
 
     @asynccontextmanager
     async def desk(self, asker: str = "bot") -> AsyncIterator[Client]:
-        """A desk with an engine of its own; what it does beside is done when it is closed."""
+        """A desk with its own engine; its background work is done when it is closed."""
         self.engine = Engine(self.backend.store, self.backend.bus, poll_interval=0.1)
         try:
             desk = LocalDesk(
@@ -109,7 +109,7 @@ class Stage:
             self.recorder.verb = verb
 
     def is_done(self, op: str, name: str, by: str | None = None) -> bool:
-        """Whether a life before, or this one, came to an end with this."""
+        """Whether an earlier life, or this one, finished this."""
         key = f"{self.workspace}-{name}"
         begun: dict[str, Any] = {}
         for entry in read([self.journal]):
@@ -121,7 +121,7 @@ class Stage:
         return False
 
     async def ask(self, client: Client, name: str, **options: Any) -> Question | None:
-        """Leave a question, until one is there."""
+        """Post a question, until it is stored."""
         question = await client.ask(f"{self.workspace}-{name}", **options)
         if question is not None:
             self.questions[name] = question
@@ -136,7 +136,7 @@ class Stage:
 
 
 async def _ask_before(stage: Stage, client: Client) -> None:
-    """A question of which only the archive knows, where there is one."""
+    """A question that is only in the archive, if there is an archive."""
     await stage.ask(client, "old")
     await stage.unless_done("answer", "old", lambda each: client.answer(each, "yes", "ana"))
     await stage.backend.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
@@ -219,7 +219,7 @@ async def _dispatch_before(stage: Stage, client: Client) -> None:
 
 
 async def _dispatch(stage: Stage, client: Client) -> None:
-    """Tell people of one question after the other; then one of them ends, and they are told that too."""
+    """Notify people of one question after the other; then one of them ends, and they are told that too."""
     assert stage.engine is not None
     channels = [Ledger(stage.pen), Ledger(stage.pen, dead=True)]
     outbox, directory = stage.backend.outbox, stage.backend.directory
@@ -287,7 +287,7 @@ async def _tidy_before(stage: Stage, client: Client) -> None:
 
 
 async def _tidy(stage: Stage, client: Client) -> None:
-    """Put what is settled away, and look for it where it is now."""
+    """Archive what is settled, and look for it there."""
     with stage.pen.doing("expire", EVERY):
         await stage.backend.store.tidy(rest=timedelta(0), keep=timedelta(days=1), limit=10_000)
     with stage.aside():
@@ -310,7 +310,7 @@ async def _revoke(stage: Stage, client: Client) -> None:
 
 
 async def _request_before(stage: Stage, client: Client) -> None:
-    """Who asks and who answers over HTTP, and what lets them in."""
+    """Who asks and who answers over HTTP, and their credentials."""
     del client
     directory, workspace = stage.backend.directory, stage.workspace
     await directory.put_person(workspace, "ana", name="ana", email=None, role=Role.ADMIN)
@@ -353,7 +353,7 @@ async def _request(stage: Stage, client: Client) -> None:
 
 @asynccontextmanager
 async def _serving(stage: Stage) -> AsyncIterator[str]:
-    """A server in this process, without the chores that it would do beside."""
+    """A server in this process, without its background work."""
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))
         settings = ServerSettings(url=stage.address, poll_interval=0.2, port=door.getsockname()[1])

@@ -1,10 +1,10 @@
-"""Faults of what Handraise stands on: databases, networks, disks, clocks, other processes.
+"""Faults of what Handraise depends on: databases, networks, disks, clocks, other processes.
 
 python -m chaos faults                     each at its everyday size; some need root, and programs of the system
 python -m chaos faults --full              each at its full size, which takes hours
 python -m chaos faults postgres-killed     one of them
 
-Each makes what it breaks: a database at HANDRAISE_TEST_POSTGRES, or a server of its own. Exit code 1: a promise was broken,
+Each makes what it breaks: a database at HANDRAISE_TEST_POSTGRES, or its own server. Exit code 1: a promise was broken,
 or too little happened for the run to count.
 """
 
@@ -18,7 +18,7 @@ _SHOWN = 20
 
 
 def main(arguments: list[str]) -> int:
-    """Run some faults or all; give back the exit code."""
+    """Run some faults or all; return the exit code."""
     from chaos.faults.catalog import FAULTS, run_fault  # noqa: PLC0415 -- workers of the release before import this package
     from chaos.faults.harness import Survived  # noqa: PLC0415 -- the same
 
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if unknown := set(given.name) - set(FAULTS):
         parser.error(f"no such fault: {', '.join(sorted(unknown))}")
-    logging.disable()  # a store that is gone is no news here
+    logging.disable()  # a store that is gone is expected here
     good = True
     for name in given.name or FAULTS:
         try:

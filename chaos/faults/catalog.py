@@ -27,7 +27,7 @@ Size = Literal["gate", "everyday", "full"]
 
 @dataclass(frozen=True)
 class Place:
-    """An empty database and an empty folder, gone at the end."""
+    """An empty database and an empty folder, removed at the end."""
 
     database: str
     folder: Path
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """A size is how often it strikes, or for how many seconds. The gate has the smallest that still shows something."""
+    """A size is how often a fault happens, or for how many seconds. The gate uses the smallest useful size."""
 
     gate: int
     everyday: int

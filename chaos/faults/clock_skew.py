@@ -19,7 +19,7 @@ SKEWS = {"on-time": None, "ahead": "+3600s", "behind": "-3600s"}
 
 @asynccontextmanager
 async def skewed(address: str, name: str, skew: str | None) -> AsyncIterator[Worker]:
-    """A worker whose clock is so far off."""
+    """A worker whose clock is wrong by this much."""
     program = shutil.which("faketime")
     if program is None:
         raise RuntimeError("A wrong clock needs faketime. Run: apt-get install faketime")
@@ -29,13 +29,13 @@ async def skewed(address: str, name: str, skew: str | None) -> AsyncIterator[Wor
 
 
 async def expiries(address: str, number: int, *, seed: int = 7) -> Survived:
-    """Post questions that soon expire, and have everybody answer each of them about then."""
+    """Post questions that expire soon, and let everybody answer each of them at about that time."""
     endings, problems, chance = Counter[str](), list[str](), random.Random(seed)
     async with AsyncExitStack() as stack:
         workers = [await stack.enter_async_context(skewed(address, *each)) for each in SKEWS.items()]
         (desk,) = await stack.enter_async_context(desks_on(address, 1, workspace="skewed"))
         for place in range(number):
-            # Whoever asks, the span is counted from the store's now.
+            # For every asker, the span is counted from the store's current time.
             spans = [chance.uniform(0.2, 0.5), 1_800.0]
             for short, span in enumerate(spans):
                 posted = await workers[(place + short) % len(workers)].do("post", expires_in=span)

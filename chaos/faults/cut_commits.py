@@ -1,4 +1,4 @@
-"""Connections cut after COMMIT was sent and before its reply came: doing it again must find out what became of it."""
+"""Connections cut after COMMIT was sent and before its reply came: a retry must find out what happened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AMBIGUOUS = (Fate.REPLY_LOST, Fate.RACED)
 
 
 async def cut_commits(address: str, times: int, *, confined: bool | None, seed: int = 7) -> Survived:
-    """Cut so many connections after COMMIT under load, and some before it."""
+    """Cut this many connections after COMMIT under load, and some before it."""
     async with proxy_to(address) as proxy, desks_on(proxy.address, confined=confined) as desks:
         return await _cut_under_load(address, proxy, desks, times, seed)
 
@@ -33,11 +33,11 @@ async def cut_commits(address: str, times: int, *, confined: bool | None, seed: 
 async def desks_behind_server(
     address: str, folder: Path, number: int = 2
 ) -> AsyncIterator[tuple[Proxy, list[Desk]]]:
-    """So many desks at a server in a process of its own, and the proxy between that server and its store."""
+    """Desks at a server in its own process, and the proxy between that server and its store."""
     free_clock(folder / "clock")
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(proxy_to(address))
-        # In a thread: the server comes up through our proxy.
+        # In a thread: the server starts through our proxy.
         serving = server_process(
             proxy.address, folder / "clock", rate_limit="1000000/second", pending_quota="0"
         )
@@ -58,9 +58,9 @@ async def desks_behind_server(
 
 
 async def cut_commits_behind_server(address: str, times: int, folder: Path, *, seed: int = 7) -> Survived:
-    """The same between a server and its store, where the client does again by itself what the server does not know.
+    """The same between a server and its store, where the client itself retries what the server does not know.
 
-    Nobody may be told that somebody else was faster who was it themselves.
+    Nobody whose own answer counts may be told that somebody else was faster.
     """
     async with desks_behind_server(address, folder) as (proxy, desks):
         return await _cut_under_load(address, proxy, desks, times, seed, most=0)
@@ -113,6 +113,6 @@ async def cut_everywhere(address: str, at_most: int, *, confined: bool | None, s
 
 
 def fates(proxy: Proxy, planned: Sequence[Fate]) -> None:
-    """Have the next commits meet these fates, one after the other; later ones pass."""
+    """Apply these fates to the next commits, one after the other; later ones pass."""
     left = list(planned)
     proxy.decide = lambda _: left.pop(0) if left else Fate.PASSED

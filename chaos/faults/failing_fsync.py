@@ -38,14 +38,14 @@ int fdatasync(int file) {
 
 @dataclass(frozen=True)
 class Shim:
-    """A library that has fsync fail while a file is there."""
+    """A library that makes fsync fail while a file exists."""
 
     library: Path
     flag: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs to be under its influence."""
+        """The environment of a process that loads it."""
         return {"LD_PRELOAD": str(self.library), "HANDRAISE_FSYNC_FAILS": str(self.flag)}
 
     @contextmanager
@@ -73,7 +73,7 @@ def shim() -> Iterator[Shim]:
 
 
 async def failing_below_postgres(times: int, *, seed: int = 7) -> Survived:
-    """Have fsync fail so often under load: PostgreSQL gives up at once, and is started again."""
+    """Make fsync fail this often under load: PostgreSQL stops at once, and is restarted."""
     began = time.monotonic()
     with shim() as failing:
         words = [f"{name}={value}" for name, value in failing.environment.items()]
@@ -90,7 +90,7 @@ async def failing_below_postgres(times: int, *, seed: int = 7) -> Survived:
 
 
 async def failing_below_sqlite(path: Path, times: int, *, seed: int = 7) -> Survived:
-    """Have fsync fail so often below the one process that works at a SQLite file."""
+    """Make fsync fail this often for the only process that uses a SQLite file."""
     began, address = time.monotonic(), f"sqlite:///{path}"
     with shim() as failing:
         async with working(address, "writer", environment=failing.environment) as worker:

@@ -58,7 +58,7 @@ def _fill(ballast: Path) -> None:
 
 
 async def full_disk_below_sqlite(times: int, *, seed: int = 7) -> Survived:
-    """Fill the disk of a SQLite file so often under load."""
+    """Fill the disk of a SQLite file this often under load."""
     began = time.monotonic()
     with small_disk(64) as disk:
         address = f"sqlite:///{disk / 'questions.db'}"
@@ -71,7 +71,7 @@ async def full_disk_below_sqlite(times: int, *, seed: int = 7) -> Survived:
 
 
 async def full_disk_below_postgres(times: int, *, seed: int = 7) -> Survived:
-    """Fill the disk of a PostgreSQL so often under load; where that ends the server, start it again afterwards."""
+    """Fill the disk of a PostgreSQL this often under load; if that ends the server, restart it afterwards."""
     began = time.monotonic()
     with (
         small_disk(160) as disk,
@@ -87,7 +87,7 @@ async def full_disk_below_postgres(times: int, *, seed: int = 7) -> Survived:
 
 
 async def back(server: Server, load: Load) -> None:
-    """Until the load goes on; where the server has ended, it is started again."""
+    """Wait until the load continues; if the server has ended, it is restarted."""
     done = load.done
     async with asyncio.timeout(60):
         while load.done == done:

@@ -1,4 +1,4 @@
-"""What every fault has around it: desks, a load, and a verdict."""
+"""What every fault uses: desks, a load, and a verdict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL = 0.3
 
 @dataclass(frozen=True)
 class Survived:
-    """What came of a fault: its figures, and whatever broke a promise or kept it from showing anything."""
+    """The result of a fault: its figures, and what broke a promise or made the run useless."""
 
     figures: str
     problems: Sequence[str] = ()
@@ -42,7 +42,7 @@ async def desks_on(
     confined: bool | None = None,
     poll: float = POLL,
 ) -> AsyncIterator[list[Desk]]:
-    """So many desks, each with connections and a listener of its own; confined ones have longer transactions."""
+    """Desks, each with its own connections and listener; confined ones have longer transactions."""
     async with AsyncExitStack() as stack:
         desks: list[Desk] = []
         for _ in range(number):
@@ -55,7 +55,7 @@ async def desks_on(
 
 @asynccontextmanager
 async def under_load(desks: Sequence[Desk], *, seed: int, callers: int = 8) -> AsyncIterator[Load]:
-    """A load that goes on while inside, and after that until it is seen that everything works again."""
+    """A load that runs while inside, and after that until everything is seen to work again."""
     load, over = Load(seed=seed), asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(load.run(desks, over, callers=callers))
@@ -75,7 +75,7 @@ async def judged(
     patience: float = PATIENCE,
     also: Sequence[str] = (),
 ) -> Survived:
-    """Hold what a load was told against its store; at least and at most so many calls must have an unknown end."""
+    """Check what a load was told against its store; the number of calls with an unknown end must be in these bounds."""
     verdict = check(entries, await stored_questions(address, WORKSPACE), patience=patience)
     problems = [*verdict.problems, *also]
     if not least <= verdict.unknown <= most:

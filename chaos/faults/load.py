@@ -1,6 +1,6 @@
 """A small load of questions that several people try to settle at once, in one process.
 
-Everybody makes a call again until it is known what became of it. The worker also runs this on the release before: only
+Everybody repeats a call until its result is known. The worker also runs this on the previous release: only
 public names here.
 """
 
@@ -27,28 +27,28 @@ class Load:
     name: str = "caller"
     seed: int = 7
     patience: float = 60.0
-    """How many seconds a call is made again, and a wait lasts, before that counts as never."""
+    """How many seconds a call is repeated, and a wait lasts, before it counts as failed."""
     meddles: bool = False
     """Whether it also tries to settle what others have asked."""
     entries: list[Entry] = field(default_factory=list)
     done: int = 0
 
     async def run(self, desks: Sequence[Desk], over: asyncio.Event, *, callers: int = 8) -> None:
-        """Go on until it is over; each caller finishes the question that it is at."""
+        """Continue until it is over; each caller finishes its current question."""
         async with asyncio.TaskGroup() as group:
             for number in range(callers):
                 chance = random.Random(f"{self.seed} {self.name} {number}")
                 group.create_task(self._call(f"{self.name}-{number}", desks, chance, over))
 
     async def busy(self, more: int = 20) -> None:
-        """Until so many more questions have come to their end."""
+        """Wait until this many more questions have ended."""
         enough = self.done + more
         async with asyncio.timeout(60):
             while self.done < enough:
                 await asyncio.sleep(0.01)
 
     async def refused(self, more: int = 3) -> None:
-        """Until so many more calls have met a fault."""
+        """Wait until this many more calls have met a fault."""
         begun = len(self.entries)
         async with asyncio.timeout(60):
             while sum(entry.type == "unknown" for entry in self.entries[begun:]) < more:
@@ -115,7 +115,7 @@ class Load:
         return Client(desk, Pen(self.entries, process))
 
     async def _known(self, client: Client, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call until it is known what came of it; only a store that is gone is an excuse."""
+        """Repeat a call until its result is known; only a missing store is a reason to repeat it."""
         until, pause = time.monotonic() + self.patience, 0.02
         while True:
             came = await call()

@@ -28,7 +28,7 @@ class Terminated:
 
 @asynccontextmanager
 async def terminating(address: str, whose: str, *, every: float = 0.05) -> AsyncIterator[Terminated]:
-    """End a session with such an application name at intervals, whatever it is doing."""
+    """End a session with such an application name at intervals, even while it works."""
     terminated = Terminated()
     connection = await asyncpg.connect(address)
 
@@ -71,7 +71,7 @@ async def terminations(address: str, seconds: float, *, seed: int = 7) -> Surviv
 
 
 async def woken_without_hints(address: str, number: int, *, poll: float = 0.5) -> Survived:
-    """So many waits hear of answers while every hint is dropped: by looking, as often as they do."""
+    """While every hint is dropped, this many waits still learn of answers: by polling."""
     async with (
         proxy_to(address) as proxy,
         desks_on(proxy.address, 1, poll=poll, workspace="deaf") as (waiting,),
@@ -88,7 +88,7 @@ async def woken_without_hints(address: str, number: int, *, poll: float = 0.5) -
 
 
 async def woken_after_termination(address: str, number: int, *, poll: float = 30.0) -> Survived:
-    """So many waits whose listener is terminated just before the answer, where polls are rare."""
+    """This many waits whose listener is terminated just before the answer, while polls are rare."""
     async with (
         desks_on(address, 1, poll=poll, workspace="cut off") as (waiting,),
         desks_on(address, 1, workspace="cut off") as (answering,),
@@ -99,7 +99,7 @@ async def woken_after_termination(address: str, number: int, *, poll: float = 30
                 await _delay(waiting, answering, random.Random(place), before=connection)
                 for place in range(number)
             ]
-            # And the new listener hears: this one comes by NOTIFY again.
+            # The new listener works: this one comes by NOTIFY again.
             last = max(*delays, await _delay(waiting, answering, random.Random(number)))
         finally:
             await connection.close()

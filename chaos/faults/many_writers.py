@@ -15,7 +15,7 @@ from chaos.faults.worker import loaded
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """A stranger has the file locked for writing while inside."""
+    """Another program locks the file for writing while inside."""
     with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
         connection.execute("begin immediate")
         try:
@@ -25,7 +25,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 async def many_writers(path: Path, seconds: float, *, number: int = 8, seed: int = 7) -> Survived:
-    """So many processes at one file, and a stranger who locks it for a while."""
+    """This many processes at one file, and another program that locks it for a while."""
     began = time.monotonic()
     address = f"sqlite:///{path}"
     async with desks_on(address, 1):

@@ -1,4 +1,4 @@
-"""A network that is cut without a word, between namespaces: packets vanish, and no connection ends."""
+"""A network that is cut silently between namespaces: packets vanish, and no connection ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chaos.servers import own_servers
 
 @dataclass(frozen=True)
 class Link:
-    """A namespace that reaches this one over a link of its own."""
+    """A namespace that reaches this one over its own link."""
 
     namespace: str
     near: str
@@ -31,7 +31,7 @@ class Link:
     there: str
 
     def cut(self) -> None:
-        """Let nothing through any more: what is sent goes to a neighbour that does not exist."""
+        """Let nothing through: packets go to a neighbour that does not exist."""
         nobody = ["lladdr", "02:00:00:00:00:01", "nud", "permanent"]
         _ip("neigh", "replace", self.there, "dev", self.near, *nobody)
         _ip("-n", self.namespace, "neigh", "replace", self.here, "dev", self.far, *nobody)

@@ -1,4 +1,4 @@
-"""A dispatcher that is stopped while it holds a delivery, and goes on when somebody else has taken it over."""
+"""A dispatcher that is stopped while it holds a delivery, and continues after another has taken it over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITHIN = 30.0
 
 
 async def pauses(address: str, rounds: int) -> Survived:
-    """Stop whoever sends, let the other take over, and let the first go on: so many times, in turn."""
+    """Stop the dispatcher that sends, let the other take over, and let the first continue: this many times, in turn."""
     copies, problems = defaultdict[str, list[bytes]](list), list[str]()
     arrived: asyncio.Queue[str] = asyncio.Queue()
     victim: list[int] = []
@@ -36,7 +36,7 @@ async def pauses(address: str, rounds: int) -> Survived:
         copies[got.headers["webhook-id"]].append(got.body)
         arrived.put_nowait(json.loads(got.body)["subject"])
         if victim:
-            # Who is stopped hears of a failure when it goes on, and the other of a success meanwhile.
+            # The stopped one gets a failure when it continues, and the other gets a success meanwhile.
             os.kill(victim.pop(), signal.SIGSTOP)
             return Says(500)
         return Says()
@@ -61,14 +61,14 @@ async def pauses(address: str, rounds: int) -> Survived:
             victim.append(holder)
             question = await desk.post("Go?", recipients=["pat"])
             await _came(arrived, question.id)
-            # The holder is stopped between sending and recording; its lease ends, and the other goes on.
+            # The holder is stopped between sending and recording; its lease ends, and the other continues.
             await database.execute("update handraise.deliveries set due_at = now() where due_at is not null")
             os.kill(other, signal.SIGCONT)
             await _came(arrived, question.id)
             taken_over = await _recorded(database, question.id)
             os.kill(other, signal.SIGSTOP)
             os.kill(holder, signal.SIGCONT)
-            # It has come to the end of what it held when it has also sent the next one.
+            # It has finished what it held when it has also sent the next one.
             marker = await desk.post("And now?", recipients=["pat"])
             await _came(arrived, marker.id)
             await _recorded(database, marker.id)

@@ -1,4 +1,4 @@
-"""A PgBouncer in between, in transaction mode, that is killed and started again under load."""
+"""A PgBouncer in transaction mode that is killed and restarted under load."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pooler_to(address: str, user: str, *, sessions: int = 3) -> Iterator[Program
 
 
 async def pooler_killed(address: str, times: int, *, confined: bool | None, seed: int = 7) -> Survived:
-    """Kill the pooler so often under load, and start it again."""
+    """Kill the pooler this often under load, and restart it."""
     began, chance = time.monotonic(), random.Random(seed)
     with pooler_to(address, await fetch_value(address, "select current_user")) as pooler:
         async with (

@@ -1,4 +1,4 @@
-"""The release before and a later one side by side, while the later one brings the schema up to date under load."""
+"""The previous release and a later one side by side, while the later one migrates the schema under load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.database import fetch_value
 
 SOURCE = Path(__file__).parents[2] / "src"
 PREVIOUS = Path(__file__).with_name("previous.tar.xz")
-"""The folder `src` of the release before. There is none yet."""
+"""The folder `src` of the previous release. There is none yet."""
 LATER = {
     "postgres": "alter table handraise.questions add column later integer;\n"
     "alter table handraise.archive add column later integer;\n",
@@ -31,7 +31,7 @@ LATER = {
 
 @contextmanager
 def previous_release() -> Iterator[Path]:
-    """The source of the release before: `HANDRAISE_PREVIOUS`, or what is kept here. While there is none, of this one."""
+    """The source of the previous release: `HANDRAISE_PREVIOUS`, or what is kept here. If there is none, of this one."""
     if given := os.environ.get("HANDRAISE_PREVIOUS"):
         yield Path(given)
     elif PREVIOUS.exists():

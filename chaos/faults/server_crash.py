@@ -1,4 +1,4 @@
-"""PostgreSQL killed under load: started again, or its standby promoted in its place."""
+"""PostgreSQL killed under load: restarted, or replaced by its promoted standby."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAFE = {"max_wal_size": "256MB", "checkpoint_timeout": "30s", "wal_level": "repl
 
 
 async def crashes(times: int, *, seed: int = 7) -> Survived:
-    """Kill PostgreSQL so often under load, each time at another moment, and start it again."""
+    """Kill PostgreSQL this often under load, each time at another moment, and restart it."""
     chance, began, slowest = random.Random(seed), time.monotonic(), 0.0
     with own_servers(1, SAFE) as (server,):
         async with desks_on(server.address) as desks, under_load(desks, seed=seed) as load:
@@ -34,7 +34,7 @@ async def crashes(times: int, *, seed: int = 7) -> Survived:
                 await asyncio.to_thread(server.start)
                 slowest = max(slowest, time.monotonic() - at)
         figures = f"killed {times} times, started again within {slowest:.2f} s"
-        # Else nobody was there when it died.
+        # Otherwise nobody was connected when it died.
         return await judged(server.address, load.entries, figures, began=began, least=times // 2)
 
 
@@ -56,7 +56,7 @@ async def with_standby(*, synchronous: bool) -> AsyncIterator[tuple[Server, Serv
 
 
 def copy(primary: Server, standby: Server) -> None:
-    """Make a standby's folder from its primary, that it will follow."""
+    """Make a standby's folder from its primary, which it will follow."""
     parts = urlsplit(primary.address)
     subprocess.run(
         [primary.binaries / "pg_basebackup", "-D", standby.folder, "-h", primary.host, "-p", str(parts.port),
@@ -102,7 +102,7 @@ def promote(standby: Server) -> None:
 
 
 async def fail_overs(times: int, *, seed: int = 7) -> Survived:
-    """So many fail-overs to a synchronous standby, each on servers of its own: it has everything acknowledged."""
+    """Fail over this often to a synchronous standby, each on its own servers: it has everything acknowledged."""
     runs = [await fail_over(synchronous=True, seed=seed + number) for number in range(times)]
     questions = sum(each.verdict.questions for each in runs)
     slowest = max(each.recovery for each in runs)
@@ -114,7 +114,7 @@ async def fail_overs(times: int, *, seed: int = 7) -> Survived:
 
 
 async def lagging_fail_overs(times: int, *, seed: int = 7) -> Survived:
-    """The same with a standby that lags behind: where it may lose something, the desk does not say that it cannot."""
+    """The same with a standby that lags behind: if it may lose something, the desk does not say that it cannot."""
     runs = [await fail_over(synchronous=False, seed=seed + number) for number in range(times)]
     lost = sum(bool(each.verdict.violations) for each in runs)
     said = [f"it said: {each.said}" for each in runs if "not the loss of its disk" not in each.said]
@@ -147,14 +147,14 @@ async def led_to_standby(times: int, *, seed: int = 7) -> Survived:
 
 
 async def _has_schema(address: str) -> None:
-    """Until a standby has the tables that its primary has."""
+    """Wait until a standby has the tables of its primary."""
     async with asyncio.timeout(30):
         while await fetch_value(address, "select to_regclass('handraise.events')") is None:
             await asyncio.sleep(0.05)
 
 
 async def _attached(address: str, state: str) -> None:
-    """Until a standby follows in this way."""
+    """Wait until a standby follows in this way."""
     async with asyncio.timeout(30):
         while await fetch_value(address, "select sync_state from pg_stat_replication") != state:
             await asyncio.sleep(0.05)

@@ -1,7 +1,7 @@
 """A proxy that understands enough of PostgreSQL's protocol to cut a connection exactly at a commit.
 
-It knows which statement is executed, whether a transaction is open, and so which message commits what was written. There
-it may lose the reply, lose the message, or leave both ends hanging. It may drop notifications, or all that is said.
+It knows which statement is executed, whether a transaction is open, and so which message commits what was written.
+There it may lose the reply, lose the message, or leave both ends hanging. It may drop notifications, or all messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WRITES = re.compile(r"\b(insert\s+into|update|delete\s+from)\s+handraise\.(ques
 
 
 class Fate(StrEnum):
-    """What becomes of a commit."""
+    """What happens to a commit."""
 
     PASSED = "passed"
     REPLY_LOST = "reply lost"
@@ -35,7 +35,7 @@ class Fate(StrEnum):
 
 
 Decide = Callable[[str], Fate]
-"""Says what becomes of the commit of a statement."""
+"""Says what happens to the commit of a statement."""
 
 
 def pass_all(sql: str) -> Fate:
@@ -46,7 +46,7 @@ def pass_all(sql: str) -> Fate:
 
 @dataclass
 class Proxy:
-    """Stands in front of a server; what is set here holds from the next message on."""
+    """A proxy in front of a server; what is set here applies from the next message on."""
 
     host: str
     port: int
@@ -75,7 +75,7 @@ class Proxy:
         return True
 
     def silence(self, whose: str = "") -> None:
-        """Let nothing through any more on today's connections with such an application name; none of them ends."""
+        """Let nothing through on the current connections with such an application name; none of them ends."""
         for each in self.connections:
             each.is_silent = each.is_silent or whose.encode() in each.startup
 
@@ -144,13 +144,13 @@ class _Connection:
             self._proxy.connections.discard(self)
 
     def cut(self) -> None:
-        """End it at both ends, without a word."""
+        """End it at both ends, without a message."""
         for writer in (self._to_client, self._to_server):
             if writer is not None:
                 writer.transport.abort()
 
     async def _startup(self) -> bytes:
-        """The first message, that has no type; encryption is not for us."""
+        """The first message, which has no type; encryption is refused."""
         while True:
             head = await self._from_client.readexactly(8)
             length, code = struct.unpack("!ii", head)
@@ -174,7 +174,7 @@ class _Connection:
             to_server.write(message)
             await to_server.drain()
             if fate is Fate.RACED:
-                # Closed after what was written, where an abort could take it back.
+                # Closed after everything was written: an abort could discard some of it.
                 to_server.close()
                 self._to_client.transport.abort()
                 with suppress(OSError):
@@ -202,7 +202,7 @@ class _Connection:
             await asyncio.Event().wait()
 
     def _fate_of(self, kind: bytes, message: bytes) -> Fate:
-        """What becomes of a message: something else than passing only where it commits what was written."""
+        """What happens to a message: it passes, unless it commits what was written."""
         body = message[5:]
         match kind:
             case b"P":

@@ -1,7 +1,7 @@
-"""A desk in a process of its own that does as it is told: `python -m chaos.faults.worker ADDRESS WORKSPACE NAME`.
+"""A desk in its own process that follows commands: `python -m chaos.faults.worker ADDRESS WORKSPACE NAME`.
 
-A line of JSON on standard input is a command, a line on standard output what came of it. It uses public names only, so
-that it also runs on the release before.
+A line of JSON on standard input is a command, a line on standard output its result. It uses public names only, so
+that it also runs on the previous release.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ class Worker:
         self.name = name
 
     async def do(self, what: str, **options: Any) -> Any:
-        """Have it do something, and get what came of it."""
+        """Send it a command, and get the result."""
         self.tell(what, **options)
         return await self.heard()
 
     def tell(self, what: str, **options: Any) -> None:
-        """Have it do something."""
+        """Send it a command."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": what, **options}).encode() + b"\n")
 
     async def heard(self) -> Any:
-        """What came of the oldest command that it was told."""
+        """The result of the oldest open command."""
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
         if not line:
@@ -142,5 +142,5 @@ def merged(said: Sequence[Mapping[str, Any]]) -> list[Entry]:
 
 
 if __name__ == "__main__":
-    logging.disable()  # a store that is gone is no news here
+    logging.disable()  # a store that is gone is expected here
     asyncio.run(main(*sys.argv[1:4]))

@@ -1,6 +1,6 @@
-"""Bytes that nobody would send, into every parser of what comes from outside.
+"""Fuzzing: unlikely bytes for every parser of input from outside.
 
-With `pip install atheris` they are grown by what they reach in the code; without it they are seeds, changed by chance.
+With `pip install atheris` coverage of the code guides the changes; without it they are random changes of seeds.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def changed(seed: bytes, chance: random.Random) -> bytes:
 
 
 def fuzz(parser: Parser, *, inputs: int | None = None, seconds: float | None = None, seed: int = 0) -> int:
-    """Feed a parser so many inputs, or for so long; give back how many. What it raises is a bug, and has its input."""
+    """Feed a parser this many inputs, or for this long; return how many. An error is a bug, and has its input."""
     chance = random.Random(f"{parser.name} {seed}")
     began, fed = time.monotonic(), 0
     while (inputs is None or fed < inputs) and (seconds is None or time.monotonic() - began < seconds):
@@ -100,7 +100,7 @@ def fuzz(parser: Parser, *, inputs: int | None = None, seconds: float | None = N
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz the parsers that the arguments name, with atheris where it is installed."""
+    """Fuzz the parsers that the arguments name, with atheris if it is installed."""
     parser = argparse.ArgumentParser(prog="python -m chaos fuzzing", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="the parsers; all unless said")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each of them")
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _guided(parser: Parser, seconds: float, seed: int, corpus: Path | None) -> str:
-    """Run atheris in a process of its own: it ends the one that it runs in, and must see everything imported."""
+    """Run atheris in its own process: it ends its process, and must see every import."""
     command = [sys.executable, "-m", "chaos.guided", parser.name, f"-max_total_time={seconds:.0f}"]
     command += [
         f"-seed={seed}",

@@ -1,6 +1,6 @@
-"""Every parser of bytes that come from outside, each as a function that fails only where the parser does.
+"""Every parser of bytes that come from outside, each as a function that fails only if the parser does.
 
-What a parser says it may raise is let go; anything else it raises is a bug, and so is a second without an answer.
+Errors that a parser says it may raise are ignored. Any other error is a bug, and so is a second without a result.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ UNREADABLE = (UnicodeDecodeError, json.JSONDecodeError, RecursionError)
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """One way in for bytes, and some that it takes."""
+    """One parser of bytes, and some valid input."""
 
     name: str
     parse: Callable[[bytes], object]
@@ -75,7 +75,7 @@ class Parser:
 
 
 class _Nobody:
-    """Replies, an interface and a connector behind which there is nobody: every call is answered by that."""
+    """Stands for replies, an interface and a connector with nobody behind them; every call gets such an answer."""
 
     bot = "7"
 
@@ -101,7 +101,7 @@ class _Nobody:
         """Every token is genuine."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Whatever else is called cannot be reached."""
+        """Any other call fails as unreachable."""
         if name.startswith("__"):
             raise AttributeError(name)
 

@@ -31,7 +31,7 @@ _SHOWN = 20
 
 
 def main(arguments: list[str]) -> int:
-    """Kill, or check what was kept; give back the exit code."""
+    """Kill, or check a stored history; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m chaos kills", description=__doc__)
     parser.add_argument("--backend", action="append", choices=BACKENDS)
     parser.add_argument("--kills", type=int, default=500, help="on each backend")
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 async def run_kills(
     backend: str, number: int, *, seed: int | None = None, keep: Path | None = None
 ) -> Workload:
-    """So many kills on one backend; `keep` is the folder in which the history stays."""
+    """Kill this often on one backend; `keep` is the folder in which the history stays."""
     from chaos.kills.workloads import workload  # noqa: PLC0415 -- roles are imported in every process that is killed
 
     drawn = secrets.randbelow(2**32) if seed is None else seed
@@ -69,7 +69,7 @@ async def run_kills(
 
 
 def said(backend: str, work: Workload) -> bool:
-    """Say what a workload came to; whether it is good."""
+    """Print the result of a workload; return whether it is good."""
     verdict = work.verdict
     assert verdict is not None
     killed = ", ".join(f"{number} {role}" for role, number in sorted(work.kills.items()))

@@ -1,6 +1,6 @@
-"""The cast of a workload: what each process does until somebody kills it, or it is told to come to an end.
+"""The clients of a workload: what each process does until somebody kills it, or it is told to finish.
 
-An asker goes on where the life before it was killed: it asks the same questions under the same keys.
+An asker continues where its previous life was killed: it asks the same questions under the same keys.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class Assignment:
     workspace: str
     journal: str
     stop: str
-    """A file that is there once nothing new is to be begun."""
+    """A file that exists once nothing new may be begun."""
     seed: str
     next: int = 0
-    """The first question that no life before has asked."""
+    """The first question that no earlier life has asked."""
     unfinished: tuple[int, ...] = ()
     port: int = 0
 
     @property
     def stopping(self) -> bool:
-        """Whether it is time to come to an end."""
+        """Whether it is time to finish."""
         return Path(self.stop).exists()
 
     @property
@@ -136,7 +136,7 @@ async def _see_through(me: Assignment, client: Client, number: int) -> None:
     while not await client.wait(question, PATIENCE):
         await asyncio.sleep(0.01)
     if kind == "approval":
-        request = uuid.uuid4().hex  # of this life: whether the one before was told, nobody knows
+        request = uuid.uuid4().hex  # of this life: nobody knows whether the previous one got a reply
         await _until(lambda: _consume(client, question, request))
     await client.read(question)
 
@@ -151,9 +151,9 @@ async def _consume(client: Client, question: Question, request: str) -> bool:
 
 
 async def answerer(told: dict[str, Any]) -> None:
-    """Answer, vote, decline, and look; mostly what is one's own share, so that not everybody is too late."""
+    """Answer, vote, decline, and look; mostly at their own share, so that not everybody is too late."""
     me = _told(told)
-    # Nobody is two: a server that does a request again takes the same answer of the same person for that request's.
+    # Each person is one client: a server that repeats a request takes a person's same answer for that request's.
     number = int(me.slot.rpartition("-")[2]) + (len(PEOPLE) - 1 if me.is_remote else 0)
     person = PEOPLE[number]
     chance = random.Random(f"{me.seed} {me.name}")
@@ -204,7 +204,7 @@ async def sweeper(told: dict[str, Any]) -> None:
 
 
 async def dispatcher(told: dict[str, Any]) -> None:
-    """Tell people, and write down what they are told."""
+    """Notify people, and record what they are told."""
     me = _told(told)
     pen = Pen(Path(me.journal), me.name)
     async with open_backend(me.address, connections=3) as backend:
@@ -249,7 +249,7 @@ async def _client(me: Assignment) -> AsyncIterator[Client]:
 
 
 async def _until(call: Callable[[], Awaitable[bool]]) -> None:
-    """Again until it is done or refused."""
+    """Repeat until it is done or refused."""
     while not await call():
         await asyncio.sleep(0.02)
 
@@ -260,5 +260,5 @@ def hash_of(text: str) -> int:
 
 
 def _told(told: dict[str, Any]) -> Assignment:
-    logging.disable()  # a server that was killed is no news here
+    logging.disable()  # a server that was killed is expected here
     return Assignment(**{**told, "unfinished": tuple(told.get("unfinished", ()))})

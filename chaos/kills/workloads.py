@@ -1,4 +1,4 @@
-"""A workload: a cast of clients in processes of their own, killed at random and begun again, then checked.
+"""A workload: a group of clients in their own processes, killed at random and restarted, then checked.
 
 async with workload(address, folder=folder, seed=7) as work:
     ...  # a fault, or `await work.kill(1_000)`
@@ -49,14 +49,14 @@ KILLED_ROLES = ("asker", "answerer", "sweeper", "dispatcher", "server", "remote_
 _WEIGHTS = {"asker": 5, "answerer": 2, "sweeper": 3, "dispatcher": 3, "server": 1, "remote_asker": 2}
 _OPENS_IN = {"server": 2.5, "dispatcher": 0.7}
 _EARLY_KILL_CHANCE = 0.02
-"""How often somebody is killed who has not begun yet: mostly that would kill nothing but connections."""
+"""How often a process is killed that has not begun yet: mostly that would only kill connections."""
 _DRAIN = 45.0
 _FUNCTIONS = {"remote_asker": "asker", "remote_answerer": "answerer"}
 
 
 @dataclass(slots=True)
 class Slot:
-    """One place in the cast, over all its lives."""
+    """One client of the group, over all its lives."""
 
     name: str
     role: str
@@ -70,7 +70,7 @@ class Slot:
 
 
 class Workload:
-    """A cast at work on a store. `verdict` is there once it has come to its end."""
+    """A group of clients that work on a store. `verdict` is set at the end."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Workload:
         self.folder = folder
         self.kills: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
-        """Who ended by themselves."""
+        """The clients that ended by themselves."""
         self.entries: list[Entry] = []
         self.stored: list[Stored] = []
         self.verdict: Verdict | None = None
@@ -103,12 +103,12 @@ class Workload:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that live now, by their places; for a fault that does something else to them than kill."""
+        """The running processes by client, for a fault that does something other than kill them."""
         living = {slot.name: slot.life for slot in self._slots if slot.life is not None}
         return {name: life.pid.result() for name, life in living.items() if not life.death.done()}
 
     async def begin(self) -> None:
-        """Let everybody in, and begin."""
+        """Create the credentials, and begin."""
         await self._add_people()
         for slot in self._slots:
             if slot.role == "server":
@@ -117,7 +117,7 @@ class Workload:
         self._tasks = [asyncio.create_task(self._keep_alive(slot), name=slot.name) for slot in self._slots]
 
     async def kill(self, number: int, *, per_second: float = 12.0, within: float = 3_600.0) -> None:
-        """Kill so many, one after the other at random."""
+        """Kill this many, one after the other at random."""
         until = time.monotonic() + within
         goal = self.kills.total() + number
         while self.kills.total() < goal and time.monotonic() < until:
@@ -139,13 +139,13 @@ class Workload:
                 await slot.life.death
 
     def _is_at_work(self, slot: Slot, now: float) -> bool:
-        """Whether it has begun to do something; where that cannot be seen, whether it had the time to."""
+        """Whether it has begun to do something; if that cannot be seen, whether it had the time to."""
         if slot.role in _OPENS_IN:
             return now - slot.born > _OPENS_IN[slot.role]
         return slot.journal is not None and slot.journal.stat().st_size > 0
 
     async def end(self) -> None:
-        """Begin nothing new, see everything through, and check what is there."""
+        """Begin nothing new, finish everything, and check the store."""
         (self.folder / "stop").touch()
         until = time.monotonic() + _DRAIN
         askers = [task for task in self._tasks if "asker" in task.get_name()]
@@ -192,13 +192,13 @@ class Workload:
             slot.lives += 1
             self._record_exit(slot, journal, death)
             if death.signal == 0 and death.code == 0:
-                return  # an asker that has seen everything through
+                return  # an asker that has finished everything
             if not death.killed:
                 self.failures[slot.role] += 1
                 await asyncio.sleep(0.1)
 
     def _record_exit(self, slot: Slot, journal: Path, death: ProcessExit) -> None:
-        """Write down what is unknown now, and remember what is not finished."""
+        """Record what is unknown now, and remember what is not finished."""
         if death.killed and not self._ending:
             self.kills[slot.role] += 1
         entries = read([journal])
@@ -218,7 +218,7 @@ class Workload:
                     slot.unfinished.discard(number)
 
     async def _add_people(self) -> None:
-        """Who there is, what lets them in, and where they are told."""
+        """The people and agents, their credentials, and where they are notified."""
         async with open_backend(self.address) as backend:
             for person in (*PEOPLE, "reader"):
                 role = Role.ADMIN if person == "reader" else Role.MEMBER
@@ -247,7 +247,7 @@ class Workload:
 async def workload(
     address: str, *, folder: Path, seed: int, cast: Mapping[str, int] = CAST, workspace: str = "chaos"
 ) -> AsyncIterator[Workload]:
-    """A cast at work while inside; at the end it comes to its end, and is checked."""
+    """A group of clients that works while inside; at the end it finishes, and is checked."""
     async with open_process_pool() as pool:
         work = Workload(address, pool=pool, folder=folder, seed=seed, cast=cast, workspace=workspace)
         await work.begin()

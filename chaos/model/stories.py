@@ -47,14 +47,14 @@ async def stories_of(desk: Desk) -> list[Story]:
 
 
 def replay(stories: Sequence[Story], *, groups: Groups | None = None) -> Checked:
-    """Hold stories against the model. A deadlock is an event that the lifecycle does not allow where it stands."""
+    """Check stories against the model. A deadlock is an event that the lifecycle does not allow at that point."""
     told = ",\n".join(_told(story, groups or {}) for story in stories)
     module = f"---- MODULE Stories ----\nEXTENDS Naturals, Sequences\nStories == <<\n{told}\n>>\n====\n"
     return check("Replay", "Replay", extra={"Stories": module}, deadlocks=True)
 
 
 def place_of(checked: Checked) -> tuple[int, int] | None:
-    """Which story a replay stopped in, and at which event, both from 0; None where it went through."""
+    """The story in which a replay stopped, and its event, both from 0; None if it did not stop."""
     if not checked.violated:
         return None
     said = {}
@@ -70,8 +70,8 @@ def _told(story: Story, groups: Groups) -> str:
     asked_at = question.asked_at
     dues = [asked_at + step.after for step in question.steps]
     if question.expires_at is not None:
-        dues[-1] = question.expires_at  # deeds that came late have put it off
-    # TLC's numbers are small: instants are given by their order, which is all that counts.
+        dues[-1] = question.expires_at  # late actions have postponed it
+    # TLC's numbers are small: instants are given by their order, which is all that matters.
     order = {at: place for place, at in enumerate(sorted({asked_at, *dues, *(event.at for event in events)}))}
     names = _Names()
     asked = {

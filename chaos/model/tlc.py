@@ -58,7 +58,7 @@ def check(
 ) -> Checked:
     """Check a module with a configuration, with changes to the modules and with further ones.
 
-    Where TLC cannot run, or the module is not one, a `RuntimeError` says so: that is no result.
+    If TLC cannot run, or the module is invalid, it raises `RuntimeError`: that is not a result.
     """
     with tempfile.TemporaryDirectory(prefix="handraise-tlc-") as folder:
         place = Path(folder)

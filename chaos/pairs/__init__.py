@@ -1,10 +1,10 @@
 """Every two transitions at the same time, in every order of their statements and commits, on a real PostgreSQL.
 
-python -m chaos pairs                     all of them, in a database of its own at HANDRAISE_TEST_POSTGRES
+python -m chaos pairs                     all of them, in a new database at HANDRAISE_TEST_POSTGRES
 python -m chaos pairs "two must agree"    those of one scene
 
-What must come of two at once is what comes of one after the other, in one order or the other: the same record, events, grants
-and deliveries, and each is told what it would have been told. Besides, the rules that hold for any one of them hold.
+Two at once must give the same result as one after the other, in one order or the other: the same record, events, grants
+and deliveries, and each gets the reply that it would have got. Also, the rules that hold for each of them hold.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ truncate handraise.questions, handraise.inbox, handraise.events, handraise.grant
 update handraise.archive_hand set page = 0, mark = ''
 """
 AT_MOST = 200
-"""How many orders of a pair are tried: all that most have. Removing what is archived has many steps, and so very many."""
+"""How many orders of a pair are tried: for most pairs, all. Removing archived questions has very many orders."""
 _PEOPLE = ("ana", "ben")
 _IDS = ("q-1", "q-2", "ana-1", "ana-2", "ben-1", "ben-2")
 
@@ -74,7 +74,7 @@ class Tally:
 
 
 def main(arguments: list[str]) -> int:
-    """Try all pairs; give back the exit code."""
+    """Try all pairs; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m chaos pairs", description=__doc__)
     parser.add_argument("scene", nargs="*", help=f"one of: {', '.join(SCENES)}")
     parser.add_argument(
@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
 
 
 def pairs_of(names: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Every scene with every two of its deeds."""
+    """Every scene with every two of its actions."""
     return [(name, *pair) for name in names for pair in combinations_with_replacement(SCENES[name].deeds, 2)]
 
 
@@ -104,9 +104,9 @@ async def explore(
     at_most: int = AT_MOST,
     only: Collection[tuple[str, str, str]] | None = None,
 ) -> Tally:
-    """Try all pairs of these scenes in a database of its own, or only until one is found that breaks a rule.
+    """Try all pairs of these scenes in a new database, or only until one is found that breaks a rule.
 
-    `only` are the pairs to try, each a scene and two deeds; all unless said.
+    `only` are the pairs to try, each a scene and two actions; by default all.
     """
     total = Tally()
     async with own_database(server) as address, AsyncExitStack() as stack:
@@ -128,7 +128,7 @@ async def explore(
 
 @dataclass(frozen=True)
 class ServerContext:
-    """Three connections: two for those who work, one for whoever prepares, looks and watches."""
+    """Three connections: two for the workers, one to prepare, read and watch."""
 
     hands: Sequence[Connection]
     other: Connection
@@ -140,11 +140,11 @@ async def opened(address: str) -> AsyncIterator[ServerContext]:
     settings = {
         **SETTINGS,
         "synchronous_commit": "off",
-    }  # nothing crashes here, and thousands of commits wait less
+    }  # nothing crashes here, and thousands of commits are faster
     connections = [await asyncpg.connect(address, server_settings=settings) for _ in range(3)]
     try:
         await migrate(connections[2])
-        # Somebody who writes is waited for at most three times, not two hundred: each time is a choice more.
+        # Wait for a writer at most three times, not two hundred: each time is one more choice.
         with (
             patch("handraise.backends.postgres.store._WAITS", 3),
             patch("handraise.backends.postgres.store._WAIT", 0),
@@ -191,14 +191,14 @@ async def _try_pair(
 
 @dataclass(frozen=True)
 class End:
-    """What came of a run: what both were told, and what is stored."""
+    """The result of a run: what both were told, and what is stored."""
 
     told: tuple[Any, ...]
     questions: tuple[dict[str, Any], ...]
     grants: tuple[Any, ...]
 
     def broken(self, *, removed: bool) -> list[str]:
-        """The rules that do not hold; where one of the two removes, what was told may be recorded no more."""
+        """The rules that do not hold; if one of the two removes, what was told may no longer be recorded."""
         problems: list[str] = []
         for each in self.questions:
             kinds = Counter(kind for kind, _ in each["events"])
@@ -230,7 +230,7 @@ async def _once(
     prefix: tuple[int, ...] = (),
     order: tuple[int, int] | None = None,
 ) -> tuple[Run, End]:
-    """One run from the beginning, interleaved or one after the other, and what came of it."""
+    """One run from the beginning, interleaved or one after the other, and its result."""
     workspace = f"w-{uuid.uuid4().hex}"
     if scene.tidies:
         await ctx.other.execute(_EMPTY)
@@ -261,7 +261,7 @@ async def _once(
 
 
 class _Alone:
-    """A pool of one connection, for whoever works while nobody else does."""
+    """A pool of one connection, for a worker that works alone."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -293,7 +293,7 @@ async def _place(pool: Pool, workspace: str, person: str, later: timedelta) -> A
 
 
 async def _told(deed: Deed, place: Place) -> Any:
-    """What whoever does it is told, in few words, with the outcome last where there is one."""
+    """The reply to an action, in few words, with the outcome last if there is one."""
     try:
         result = await deed.do(place)
     except HandraiseError as error:
@@ -305,7 +305,7 @@ async def _told(deed: Deed, place: Place) -> Any:
 
 
 def _of(question_id: str) -> str:
-    """Whose question it is: who has to insert it a second time does so under their next id, and that is as good."""
+    """Whose question it is: a second insert of it has that worker's next id, which is just as good."""
     return question_id.replace("-2", "-1") if question_id.startswith(_PEOPLE) else question_id
 
 

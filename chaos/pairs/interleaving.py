@@ -1,8 +1,8 @@
 """Two who work on one PostgreSQL at the same time, in every order of their statements and commits.
 
-Each runs the product's own code on a connection of its own. Before every statement, and before every commit, it waits for
-its turn. So a schedule is a row of choices, and all of them are tried: the first run always lets the same one go, and each
-choice it had is taken the other way by a run of its own. Whoever waits for a lock, as PostgreSQL says, has no turn. That
+Each runs the product's own code on its own connection. Before every statement, and before every commit, it waits for
+its turn. So a schedule is a list of choices, and all of them are tried: the first run always lets the same one go, and
+each choice is made the other way in another run. A worker that waits for a lock, as PostgreSQL says, has no turn. That
 two statements that only read can change places is not tried.
 """
 
@@ -69,7 +69,7 @@ _NOTHING_WRITTEN = frozenset(
         "take",
     ]
 )
-"""Where these give back no row they have written none: their commit can be at any time."""
+"""If these return no row, they have written none: their commit can be at any time."""
 _SOON, _STUCK = 0.004, 20.0
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -77,7 +77,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 @dataclass(frozen=True)
 class Step:
-    """What somebody does next."""
+    """What a worker does next."""
 
     name: str
     reads: bool
@@ -104,7 +104,7 @@ class Hand:
         return cast("Pool", self)
 
     async def take(self) -> Hand:
-        """See `Pool.take`; here there is but one connection, and one who uses it."""
+        """See `Pool.take`; here there is only one connection, with one user."""
         return self
 
     def give_back(self, connection: Hand) -> None:
@@ -159,7 +159,7 @@ class Hand:
 
 @dataclass(frozen=True)
 class Run:
-    """How it went: which of the two had each choice, the steps in their order, and what came of both."""
+    """One run: which of the two had each choice, the steps in their order, and the results of both."""
 
     choices: tuple[int, ...]
     steps: tuple[tuple[int, str], ...]
@@ -174,7 +174,7 @@ async def interleave(
     prefix: Sequence[int],
     watcher: Connection,
 ) -> Run:
-    """Run both in the order that `prefix` says and, behind it, the first one first."""
+    """Run both in the order of `prefix` and, after it, the first one first."""
     tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(each()) for each in work]
     choices: list[int] = []
     steps: list[tuple[int, str]] = []
@@ -208,9 +208,9 @@ async def interleave(
 async def every_run(
     once: Callable[[tuple[int, ...]], Awaitable[Run]], at_most: int
 ) -> AsyncIterator[tuple[Run, int]]:
-    """A run for each order that is different, and how many are known to be left behind it.
+    """A run for each different order, and how many orders are known to be left after it.
 
-    Where there are more than `at_most`, it is those in which the two change turns least often: a mistake nearly always
+    If there are more than `at_most`, it takes those in which the two change turns least often: a mistake nearly always
     shows with one change or two.
     """
     prefixes: list[tuple[int, tuple[int, ...]]] = [(0, ())]
@@ -227,7 +227,7 @@ async def every_run(
 
 
 async def _quiet(hands: Sequence[Hand], tasks: Sequence[asyncio.Future[Any]], watcher: Connection) -> int:
-    """Wait until nobody does anything: all are done, at their next step, or wait for a lock; how many do that."""
+    """Wait until all are done, at their next step, or wait for a lock; return how many wait for one."""
     while True:
         busy = [
             hand for hand, task in zip(hands, tasks, strict=True) if hand.step is None and not task.done()

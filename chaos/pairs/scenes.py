@@ -1,4 +1,4 @@
-"""What two can do at the same time: scenes, each with the deeds that any two may be at there."""
+"""What two workers can do at the same time: scenes, each with its possible actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = "q-1"
 
 @dataclass
 class Place:
-    """Where one of them works: the product on a connection of their own, with their name and their clock."""
+    """Where one of them works: the product on their own connection, with their name and their clock."""
 
     person: str
     desk: LocalDesk
@@ -41,7 +41,7 @@ class Place:
 class Deed:
     """Something that can be done, `later` than noon.
 
-    It is one transition, perhaps with reads around it. One that `passes` over what somebody else holds may do nothing;
+    It is one transition, perhaps with reads around it. One that `passes` over what is locked may do nothing;
     it is done again at the end of each run.
     """
 
@@ -54,7 +54,7 @@ class Deed:
 
 @dataclass(frozen=True)
 class Scene:
-    """How it begins, what can be done, and whether settled questions are put away, which needs an empty database."""
+    """How it begins, what can be done, and whether settled questions are archived, which needs an empty database."""
 
     prepare: Callable[[Place], Awaitable[None]]
     deeds: Mapping[str, Deed]
@@ -211,7 +211,7 @@ async def _ask_to_pay_again(place: Place) -> Question:
         return await place.desk.post("Which?", **_PAY)
     except (
         StoreUnavailable
-    ):  # it was removed that very moment: whoever asks does so again, as they are told to
+    ):  # it was removed at that moment: the asker asks again, as the error says
         return await place.desk.post("Which?", **_PAY)
 
 
@@ -275,7 +275,7 @@ async def _take(place: Place) -> int:
 
 def _recorded(status: DeliveryStatus, again_after: timedelta | None) -> Callable[[Place], Awaitable[None]]:
     async def record(place: Place) -> None:
-        taken = replace(_delivery(place, "asked"), turn=1, tries=1)  # as whoever tried it had it
+        taken = replace(_delivery(place, "asked"), turn=1, tries=1)  # as the dispatcher that tried it had it
         await place.outbox.record([Try(delivery=taken, status=status, again_after=again_after)])
 
     return record

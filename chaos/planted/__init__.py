@@ -1,7 +1,7 @@
 """Small bugs, planted one by one in a copy of the product, each of which the tests named for it must catch.
 
-A harness can pass while it tests nothing. `python -m chaos planted` shows that ours bites, and with `--tier gate` which
-bugs the gate catches, and which only nightly does.
+A harness can pass while it tests nothing. `python -m chaos planted` shows that ours finds bugs, and with `--tier gate`
+which bugs the gate catches, and which only nightly does.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def today() -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Plant what the arguments name, say of each whether it was caught; 1 unless all were.
+    """Plant the bugs that the arguments name, and say of each whether it was caught; return 1 unless all were.
 
-    At the gate also those may get away that are marked, with a reason, as a matter for nightly.
+    At the gate, bugs that are marked for nightly, with a reason, may stay uncaught.
     """
     parser = argparse.ArgumentParser(prog="python -m chaos planted", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="the bugs to plant; all unless said")
@@ -97,12 +97,12 @@ def summary(bugs: Sequence[Bug], missed: Sequence[Bug], tier: Tier, seconds: flo
 
 
 def is_good(missed: Sequence[Bug], tier: Tier) -> bool:
-    """Whether those that were not caught may get away in this tier."""
+    """Whether those that were not caught are allowed in this tier."""
     return all(tier == "gate" and bug.only_nightly for bug in missed)
 
 
 def _is_caught(field: Field, bug: Bug) -> bool:
-    """Plant one and say what came of it."""
+    """Plant one and print the result."""
     try:
         verdict = field.try_one(bug)
     except DoesNotFit as misfit:

@@ -1,6 +1,6 @@
 """A copy of the tree in which bugs are planted, and the tests that are run there.
 
-The repository itself is never touched. Tests that use PostgreSQL make databases of their own, as they always do.
+The repository itself is never touched. Tests that use PostgreSQL make their own databases, as always.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Tier = Literal["gate", "nightly"]
 
 
 class DoesNotFit(Exception):
-    """A bug cannot be planted, or its tests cannot be run: it must be put right, for it shows nothing."""
+    """A bug cannot be planted, or its tests cannot be run: it proves nothing and must be fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a planted bug: the test that caught it, or what the tests said that did not."""
+    """The result of a planted bug: the test that caught it, or the output of the tests that did not."""
 
     bug: Bug
     by: str | None
@@ -83,14 +83,14 @@ class Field:
         return Verdict(bug, failed[0] if failed else None, took, output[-_TOLD:], left_out)
 
     def check_unplanted(self, bugs: Sequence[Bug]) -> None:
-        """See all tests of these bugs pass while nothing is planted."""
+        """Check that all tests of these bugs pass while nothing is planted."""
         tests = list(dict.fromkeys(test for bug in bugs for test in bug.tests))
         status, output, _ = self._test(tests, within=10 * _WITHIN)
         if status != _PASSED:
             raise DoesNotFit(f"the tests fail without any bug\n{output[-_TOLD:]}")
 
     def check_own(self) -> None:
-        """See that tests run here import the copy, not what is installed."""
+        """Check that tests run here import the copy, not the installed package."""
         found = self._run("-c", "import handraise; print(handraise.__file__)").stdout.strip()
         if not Path(found).is_relative_to(self._tree):
             raise DoesNotFit(f"tests would import {found} and see no bug")
@@ -108,7 +108,7 @@ class Field:
             path.write_text(good, encoding="utf-8")
 
     def _test(self, tests: Sequence[str], within: float = _WITHIN) -> tuple[int, str, Sequence[str]]:
-        """The exit status, what was said, and which tests failed; an error of a fixture is no failure."""
+        """The exit status, the output, and which tests failed; an error of a fixture is not a failure."""
         report = self._tree.parent / "report.xml"
         report.unlink(missing_ok=True)
         ran = self._run(
@@ -134,7 +134,7 @@ class Field:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(self._tree / "src"), str(self._tree))),
-            # A bug that is as long as what it replaces, within a second, would leave the old bytecode good.
+            # A bug of the same length, planted within the same second, would leave the old bytecode valid.
             "PYTHONDONTWRITEBYTECODE": "1",
             "HANDRAISE_TIER": self._tier,
             "HYPOTHESIS_STORAGE_DIRECTORY": str(self._tree.parent / "hypothesis"),

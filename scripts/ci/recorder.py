@@ -1,9 +1,9 @@
 """A pytest plugin that writes what each test cost to `.cache/ci/STAGE.json`: `python -m pytest -p scripts.ci.recorder`.
 
-The stage is in CI_STAGE. With workers, only the process that collects their reports writes.
-With CI_AFTER, the name of another stage, only those tests run that have not passed there.
-With CI_IDLE, a number of seconds, a run in which no test has ended for so long is interrupted: when a worker dies, pytest-xdist
-sometimes waits for ever with a few tests left.
+The stage is in CI_STAGE. With workers, only the process that collects their reports writes. With CI_AFTER, the name of
+another stage, only those tests run that have not passed there. With CI_IDLE, a number of seconds, a run in which no
+test has ended for so long is interrupted: when a worker dies, pytest-xdist sometimes waits forever with a few tests
+left.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Recorder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record in the process that hears of all tests, and only there."""
+    """Record only in the process that gets the reports of all tests."""
     if hasattr(config, "workerinput"):
         return
     recorder = Recorder(FOLDER / f"{os.environ.get('CI_STAGE', 'tests')}.json")
@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what has passed in the stage before."""
+    """Leave out the tests that passed in the stage before."""
     before = read(os.environ.get("CI_AFTER", ""))
     passed = {test for test, cost in before.items() if cost["ran"] and not cost["failed"]}
     left_out = [item for item in items if item.nodeid in passed]

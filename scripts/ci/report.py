@@ -1,6 +1,7 @@
 """The end of `.ci/run`: what each stage cost, and which tests are flaky: `python -m scripts.ci.report`.
 
-It prints a table and writes it, with the cost of every test, to .cache/ci.json. Flaky tests are added to .cache/flaky.json.
+It prints a table and writes it, with the cost of every test, to .cache/ci.json. Flaky tests are added to
+.cache/flaky.json.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ COSTS = Path(".cache/ci.json")
 FLAKY = Path(".cache/flaky.json")
 STAGES = FOLDER / "stages.txt"
 AGAIN = "-again"
-"""How the name of a stage ends in which failed tests were tried a second time."""
+"""The suffix of a stage in which failed tests ran a second time."""
 
 
 def main() -> None:
-    """Print the table, keep it, and name what is flaky."""
+    """Print the table, store it, and name the flaky tests."""
     stages = [(name, float(seconds)) for name, seconds in map(str.split, STAGES.read_text().splitlines())]
     costs = {name: read(name) for name, _ in stages}
     flaky = [test for name in costs for test in passed_on_second_try(costs[name], read(name + AGAIN))]
@@ -32,7 +33,7 @@ def main() -> None:
 
 
 def passed_on_second_try(first: Mapping[str, Any], again: Mapping[str, Any]) -> Sequence[str]:
-    """The tests that failed, and then did not."""
+    """The tests that failed first and then passed."""
     return [
         test for test, cost in first.items() if cost["failed"] and test in again and not again[test]["failed"]
     ]

@@ -1,7 +1,8 @@
 """Name each test of the gate that takes more than 3 s by itself and does not say why: `python -m scripts.ci.slow STAGE`.
 
-Run it in the environment in which the stage ran: the tests that took long beside others are run again, one after the other.
-Machines are shared and differ by a factor of two and more, so only a test that takes four times as long as it may fails the run.
+Run it in the environment in which the stage ran: the tests that took long beside others are run again, one after the
+other. Machines are shared and differ by a factor of two and more, so only a test that takes four times as long as it
+may fails the run.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def run_alone(tests: Sequence[str]) -> Mapping[str, float]:
 def busyness() -> float:
     """How much longer a busy loop takes than the processor time it gets: 1.0 on a quiet machine."""
     began, used = time.monotonic(), time.process_time()
-    while time.process_time() - used < 0.5:  # noqa: PLR2004 -- long enough to meet others
+    while time.process_time() - used < 0.5:  # noqa: PLR2004 -- long enough to notice other load
         pass
     return (time.monotonic() - began) / (time.process_time() - used)
 

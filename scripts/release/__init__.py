@@ -1,1 +1,1 @@
-"""What a release is made of and checked by: `python -m scripts.release --help`."""
+"""Making and checking a release: `python -m scripts.release --help`."""

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def built(folder: Path) -> tuple[Path, Path]:
-    """Both distributions, made in a folder in place of those of before."""
+    """Build both distributions in a folder, in place of the old ones."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("handraise-*"):
         old.unlink()
@@ -54,7 +54,7 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 
 def check(source: Path, built: Path) -> int:
-    """Everything that somebody who publishes this wants to know first."""
+    """Everything to check before publishing."""
     began = time.monotonic()
     folder = built.parent
     for made in (source, built):

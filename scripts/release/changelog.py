@@ -1,4 +1,4 @@
-"""What the changelog says of a version, and whether that is all there is to say."""
+"""What the changelog says of a version, and whether that is complete."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tag_faults(tag: str, text: str | None = None) -> list[str]:
 
 
 def since_the_release_before() -> surface.Changes:
-    """What the public names have become since the release before, which is looked at in a process of its own."""
+    """How the public names changed since the previous release, which is read in its own process."""
     with previous_release() as source:
         done = subprocess.run(  # noqa: S603 -- our own file
             [sys.executable, str(Path(surface.__file__))],
@@ -65,7 +65,7 @@ def since_the_release_before() -> surface.Changes:
 
 
 def change_faults(changed: surface.Changes, text: str | None = None) -> list[str]:
-    """The public names that changed, and of which the sections since then say nothing."""
+    """The public names that changed and that no section since then mentions."""
     known = sections(text if text is not None else CHANGELOG.read_text(encoding="utf-8"))
     said = "".join(known.get(each, (None, ""))[1] for each in ("Unreleased", handraise.__version__))
     return [f"{name} has changed: the changelog should say so" for name in surface.unmentioned(changed, said)]

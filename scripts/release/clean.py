@@ -1,4 +1,4 @@
-"""The wheel in clean environments: what it brings along, how large that is, and a list of its parts."""
+"""The wheel in clean environments: what it installs, how large that is, and a list of its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass(frozen=True)
 class Bound:
-    """How much one installation may bring: packages besides ours, and megabytes in all."""
+    """How much one installation may add: packages besides ours, and megabytes in all."""
 
     extras: tuple[str, ...]
     packages: int
@@ -27,15 +27,15 @@ BOUNDS = {
     "cli": Bound(("cli",), packages=21, megabytes=27),
     "server": Bound(("server",), packages=38, megabytes=36),
 }
-"""The one place for these numbers. Whoever raises one says why in the changelog."""
+"""The only place for these numbers. If you raise one, say why in the changelog."""
 
 OF_PYDANTIC = {"annotated-types", "pydantic", "pydantic-core", "typing-extensions", "typing-inspection"}
-"""All that the core may bring: Pydantic, and what that brings itself."""
+"""All that the core may install: Pydantic and its own dependencies."""
 
 
 @dataclass(frozen=True)
 class Clean:
-    """A clean environment with our wheel and what it asks for, and nothing else."""
+    """A clean environment with only our wheel and its dependencies."""
 
     name: str
     folder: Path
@@ -52,7 +52,7 @@ class Clean:
 
 
 def install(wheel: Path, name: str, folder: Path) -> Clean:
-    """Make the environment. It has no pip of its own: whatever is in it, we brought."""
+    """Make the environment. It has no pip, so it contains only what we install."""
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     add(python, wheel, BOUNDS[name].extras)
@@ -76,7 +76,7 @@ def add(python: Path, wheel: Path, extras: tuple[str, ...]) -> None:
     wanted = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
     run([*line, "--no-compile", "--constraint", str(ROOT / "constraints.txt"), wanted])
     for told in python.parent.parent.glob("lib/*/site-packages/handraise-*.dist-info/direct_url.json"):
-        told.unlink()  # it names a folder of this machine, which has no place in a list of parts
+        told.unlink()  # it names a folder of this machine, which does not belong in a list of parts
 
 
 _SIZES = """
@@ -90,7 +90,7 @@ print(json.dumps({
 
 
 def faults(clean: Clean) -> list[str]:
-    """Where an environment is over its bounds."""
+    """The bounds that an environment exceeds."""
     bound, number = BOUNDS[clean.name], len(clean.packages) - 1
     found = []
     if number > bound.packages:
@@ -103,7 +103,7 @@ def faults(clean: Clean) -> list[str]:
 
 
 def strange_environment(home: Path | None = None) -> dict[str, str]:
-    """The environment of a stranger: nothing of ours is set."""
+    """The environment of a new user: none of our variables is set."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("HANDRAISE_", "PYTHON"))
     }
@@ -115,12 +115,12 @@ def strange_environment(home: Path | None = None) -> dict[str, str]:
 
 
 def printed(python: Path, *line: str, cwd: Path | None = None) -> str:
-    """What a line prints that an interpreter runs."""
+    """What an interpreter prints when it runs a line."""
     return run([str(python), *line], cwd)
 
 
 def run(line: list[str], cwd: Path | None = None) -> str:
-    """What a command prints; its failure ends everything."""
+    """What a command prints; if it fails, everything ends."""
     done = subprocess.run(  # noqa: S603 -- our own lines
         line, cwd=cwd, env=strange_environment(), capture_output=True, text=True, timeout=600, check=False
     )
@@ -130,7 +130,7 @@ def run(line: list[str], cwd: Path | None = None) -> str:
 
 
 def list_parts(clean: Clean, file: Path) -> None:
-    """Write a CycloneDX list of what is in an environment, which its own schema has accepted."""
+    """Write a CycloneDX list of what is in an environment, validated against its own schema."""
     command = Path(sys.executable).with_name("cyclonedx-py")
     options = [
         "--pyproject",

@@ -1,7 +1,7 @@
 """Which packages come with the core and with each extra, and under which licence.
 
-`python -m scripts.release licences` writes the page. The frameworks are in an environment of their own, so part of it is
-found by running this file there: it needs nothing but `packaging`.
+`python -m scripts.release licences` writes the page. The frameworks are in their own environment, so part of it is
+found by running this file there: `packaging` is its only dependency.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ FOREIGN = frozenset(
 """The extras of frameworks: `.ci/run` installs them in that environment, and the others in ours."""
 
 COPYLEFT = re.compile(r"\b(A?GPL|LGPL|MPL|EPL|EUPL|CDDL|OSL)\b|copyleft|GNU", re.IGNORECASE)
-"""What asks for something in return when it is passed on, weakly or strongly."""
+"""Copyleft licences, weak or strong: they ask for something in return when the package is passed on."""
 
-# What packages say of themselves in words of their own, as SPDX has it.
+# What packages call their licence, and its SPDX name.
 SPDX = {
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2": "Apache-2.0",
@@ -69,7 +69,7 @@ SPDX = {
 }
 
 _FEW = 40
-"""A field with more letters has the whole text."""
+"""A field with more letters contains the whole licence text."""
 
 _HEAD = """# Licences
 
@@ -113,7 +113,7 @@ def _closure(asked: list[Requirement]) -> dict[str, str] | None:
 
 
 def licence_of(about: metadata.Distribution) -> str:
-    """What a package says: an expression, else its classifiers, else its own words if they are few."""
+    """The licence of a package: its expression, else its classifiers, else its own text if that is short."""
     said = about.metadata.json
     if expression := said.get("license_expression"):
         return str(expression)
@@ -138,7 +138,7 @@ def _text(file: metadata.PackagePath) -> str:
 
 
 def is_copyleft(licence: str) -> bool:
-    """Whether there is no way to take a package but under a licence that asks for something in return."""
+    """Whether every licence that a package offers asks for something in return."""
     while group := re.search(r"\(([^()]*)\)", licence):
         licence = licence.replace(group[0], "MPL" if is_copyleft(group[1]) else "")
     return all(COPYLEFT.search(choice) for choice in re.split(r"\bOR\b", licence))
@@ -161,7 +161,7 @@ def page(found: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def on_page(text: str) -> dict[str, dict[str, str]]:
-    """What a page says of each part, without what the core brings anyway."""
+    """What a page says of each part, without the packages of the core."""
     said: dict[str, dict[str, str]] = defaultdict(dict)
     for line in re.findall(r"^\| ([\w-].*) \|$", text, re.MULTILINE):
         name, licence, *extras = line.split(" | ")

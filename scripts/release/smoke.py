@@ -21,7 +21,7 @@ SOON = 60.0
 
 
 def try_out(clean: Clean, wheel: Path, folder: Path) -> None:
-    """Whether it works there, in an empty folder: raises where something does not."""
+    """Check that it works there, in an empty folder; raises if something does not."""
     for check in CHECKS[clean.name]:
         check(clean, wheel, folder)
 
@@ -70,7 +70,7 @@ except handraise.errors.MissingExtra as error:
 
 
 def contract(clean: Clean, wheel: Path, folder: Path) -> None:
-    """The contract suite that the wheel ships, as somebody with a backend of their own runs it."""
+    """The contract suite that the wheel ships, as somebody with their own backend runs it."""
     add(clean.python, wheel, ("testing",))
     (folder / "test_wheel.py").write_text(_CONTRACT, encoding="utf-8")
     options = (
@@ -101,7 +101,7 @@ def asks_and_answers(clean: Clean, _wheel: Path, folder: Path) -> None:
     _expect(r'pip install "handraise\[server\]"', _ended(handraise, "serve", folder=folder, code=78).stderr)
     _ask_and_answer(handraise, folder, {"HANDRAISE_URL": f"sqlite:///{folder / 'asked.db'}"}, {})
 
-    # The server has an environment of its own: the one that runs this check.
+    # The server has its own environment: the one that runs this check.
     whole = [sys.executable, "-m", "handraise"]
     with _started(whole, "serve", folder, lasts=10 * SOON) as said:
         server = said(r"https?://[\w.:]+")

@@ -1,6 +1,6 @@
 """The public names with their signatures, one a line: what a release promises, and what the next one changes.
 
-It needs nothing but the standard library, so that it can look at the release before as well:
+It needs only the standard library, so that it can read the previous release as well:
 `PYTHONPATH=path/to/older/src python scripts/release/surface.py`.
 """
 
@@ -32,7 +32,7 @@ PUBLIC_MODULES = (
     "handraise.testing.contract",
     "handraise.tools",
 )
-"""Every module whose `__all__` is a promise. The integrations have their frameworks' words, and pages of their own."""
+"""Every module whose `__all__` is a promise. The integrations use their frameworks' words, and have their own pages."""
 
 
 def surface() -> list[str]:
@@ -68,7 +68,7 @@ def _members(name: str, owner: type) -> Iterator[str]:
             continue
         members: Mapping[str, object] = {**inspect.get_annotations(base), **base.__dict__}
         for member, value in members.items():
-            # An enumeration's members are above. The tests of a contract may become more at any time.
+            # An enumeration's members are above. A contract may get more tests at any time.
             if member in seen or member.startswith(("_", "test_")) or type(value) is owner:
                 continue
             seen.add(member)
@@ -100,7 +100,7 @@ def _signature(called: object) -> str:
 
 
 def _plain(thing: object) -> str:
-    """Annotations are texts in our modules, and the same on every Python; places in memory are not."""
+    """Annotations are texts in our modules, and the same on every Python; memory addresses are not."""
     text = thing.__name__ if inspect.isclass(thing) else str(thing)
     text = re.sub(r"ForwardRef\('([^']*)'[^)]*\)", r"\1", text)
     return re.sub(r" at 0x[0-9a-f]+", "", text).replace("'", "")
@@ -130,12 +130,12 @@ def bare(line: str) -> str:
 
 
 def changes(before: list[str], after: list[str]) -> Changes:
-    """What became of each line."""
+    """What happened to each line."""
     return Changes(sorted({*before} - {*after}), sorted({*after} - {*before}))
 
 
 def unmentioned(changed: Changes, text: str) -> list[str]:
-    """The broken names that a changelog does not have in code: `Desk.ask`, or just `ask`."""
+    """The broken names that a changelog does not mention in code: `Desk.ask`, or just `ask`."""
     said = set(re.findall(r"[\w.]+", " ".join(re.findall(r"`([^`]+)`", text))))
     return [name for name in changed.broken if not {name, name.rpartition(".")[2]} & said]
 

@@ -21,7 +21,7 @@ NEEDED = {
     "static files": "handraise/server/web/static/",
     "the mark of types": "handraise/py.typed",
 }
-"""What is no Python and must come along: a file, or a folder that is not empty."""
+"""What must be included besides Python: a file, or a folder that is not empty."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -68,7 +68,7 @@ def _has(inside: set[str], name: str) -> bool:
 
 
 def source_faults(source: Path) -> list[str]:
-    """What is wrong with the contents of a source distribution: it must build, and bring its tests and its words."""
+    """What is wrong with the contents of a source distribution: it must build, and include its tests and its texts."""
     with tarfile.open(source) as opened:
         inside = {name.partition("/")[2] for name in opened.getnames()}
     needed = (

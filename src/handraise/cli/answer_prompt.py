@@ -1,6 +1,6 @@
-"""A question answered at a terminal: shown in full, then asked for, field by field where it has several.
+"""Answering a question at a terminal: it is shown in full, then asked, field by field if it has several.
 
-The first answer counts, here or elsewhere: the prompt ends by itself when that was somebody else.
+The first answer counts, here or elsewhere: the prompt ends by itself if somebody else answers first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOTHING = object()
 async def answer_at_terminal(
     session: CliSession, question: Question, *, terminal: Terminal | None = None
 ) -> Question:
-    """Show a question, ask for the answer and give it; the question as it then stands.
+    """Show a question, ask for the answer and record it; return the question as it is then.
 
     Leaving it says how to come back. Ctrl+C raises `KeyboardInterrupt` after that.
     """
@@ -90,7 +90,7 @@ def _say_how_to_come_back(terminal: Terminal, question: Question) -> None:
 
 
 class _AnswerDialog:
-    """One sitting over one question."""
+    """One prompt for one question."""
 
     def __init__(self, session: CliSession, question: Question, terminal: Terminal) -> None:
         self._session = session
@@ -116,7 +116,7 @@ class _AnswerDialog:
                 self._print_problems(misfit)
 
     async def _show(self) -> None:
-        """Print the question; an approval is not asked for before all of it has been on the screen."""
+        """Print the question; an approval is asked for only after all of it was on the screen."""
         question = self._question
         events = await self._session.desk.history(question.id) if question.votes else ()
         lines = [[], *question_lines(question, self._terminal.width, events), []]
@@ -190,7 +190,7 @@ class _AnswerDialog:
         )
 
     async def _complete(self, form: Form, values: Mapping[str, Json]) -> Json:
-        """All fields, and then a last look at them together."""
+        """Ask for all fields, then show them together for a last check."""
         while True:
             values = await self._fill(parts_of(form), values)
             if len(form.fields) == 1:
@@ -402,7 +402,7 @@ def _problem(form: SimpleForm, value: Json) -> str | None:
 
 
 def _scope_hint(form: Approval) -> str:
-    """For what a remembered approval holds, in words."""
+    """What a remembered approval covers, in words."""
     tool = shown(form.action.tool)
     if form.remember_by is None:
         text = gettext("Holds for {tool} with exactly these arguments, and can be revoked.")

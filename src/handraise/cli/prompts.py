@@ -43,7 +43,7 @@ Check = Callable[[Any], str | None]
 """Why a value does not fit, or None."""
 
 HERE = ("[SetCursorPosition]", "")
-"""Marks the place that stays in sight where not everything fits."""
+"""Marks the place that stays visible if not everything fits."""
 
 _ESCAPE_WITHIN = 0.05
 
@@ -57,14 +57,14 @@ class Refuses(Exception):
 
 
 class Settled(Exception):
-    """Somebody else or the clock was first."""
+    """Somebody else answered first, or the question expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of a menu, with a note below it. `key` is a letter that leads to it.
 
-    What is `ours` is not the agent's word; our own notes are shown only while their entry is marked.
+    An entry that is `ours` is not the agent's text; our own notes are shown only while their entry is marked.
     """
 
     value: Any
@@ -75,7 +75,7 @@ class Entry:
 
 
 class Terminal:
-    """The terminal that somebody sits at, even where stdin or stdout are a pipe. One prompt at a time."""
+    """The person's terminal, even if stdin or stdout is a pipe. One prompt at a time."""
 
     def __init__(self) -> None:
         if not any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
@@ -85,12 +85,12 @@ class Terminal:
         self.input = create_input(always_prefer_tty=True)
         self.output = create_output(always_prefer_tty=True)
         if isinstance(self.output, Vt100_Output):
-            # Where the cursor is need not be known, and over a slow line the reply would look like typing.
+            # The position of the cursor is not needed, and over a slow line the reply would look like typing.
             self.output.enable_cpr = False
         self._until: asyncio.Future[Any] | None = None
 
     def sitting(self) -> AbstractContextManager[None]:
-        """From here on every key is for a prompt, also one that is pressed before that prompt is drawn."""
+        """From now on every key is for a prompt, even if it is pressed before the prompt is drawn."""
         return self.input.raw_mode()
 
     def end_with(self, until: asyncio.Future[Any] | None) -> None:
@@ -112,7 +112,7 @@ class Terminal:
         put(lines, output=self.output)
 
     def forget_typed(self) -> None:
-        """Throw away what was typed before there was anything to answer."""
+        """Discard what was typed before there was anything to answer."""
         if sys.platform != "win32":
             import termios  # noqa: PLC0415 -- not everywhere
 
@@ -133,7 +133,7 @@ class Terminal:
     async def choose_several(
         self, entries: Sequence[Entry], *, chosen: Sequence[Any], hint: str, check: Check
     ) -> list[Any]:
-        """The values of the entries ticked, once `check` has nothing against them."""
+        """The values of the ticked entries, once `check` accepts them."""
         menu = _Menu(entries, 0, lambda: self.width)
         menu.ticked = {place for place, entry in enumerate(entries) if entry.value in chosen}
         problem = _Problem(self)
@@ -164,7 +164,7 @@ class Terminal:
         return found
 
     async def write(self, *, start: str = "", hint: str, check: Check) -> str:
-        """A text, once `check` has nothing against it."""
+        """A text, once `check` accepts it."""
         buffer = Buffer(multiline=True, document=Document(start))
         problem = _Problem(self)
         keys = KeyBindings()
@@ -253,7 +253,7 @@ class _Menu:
         )
 
     def move(self, by: int) -> None:
-        """Mark another entry, round and round."""
+        """Mark another entry; after the last one comes the first."""
         if self.at is None:
             self.at = 0 if by > 0 else len(self.entries) - 1
         else:
@@ -261,7 +261,7 @@ class _Menu:
         self.typed = ""
 
     def number(self, digit: str) -> bool:
-        """Mark an entry by its number, digit by digit; whether there is one."""
+        """Mark an entry by its number, digit by digit; return whether there is one."""
         for typed in (self.typed + digit, digit):
             if 1 <= int(typed) <= len(self.entries):
                 self.at, self.typed = int(typed) - 1, typed
@@ -297,7 +297,7 @@ class _Menu:
 
 
 class _Problem:
-    """Why what was given does not fit, right below it."""
+    """Why the input does not fit, shown right below it."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.text = ""

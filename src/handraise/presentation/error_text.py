@@ -1,6 +1,6 @@
 """What was wrong, in the language of the person who reads.
 
-The model, the desk and the sign-in say it in English, and so it is stored, logged and sent to programs. A person reads
+The model, the desk and the sign-in say it in English. So it is stored, logged and sent to programs. A person reads
 the translation of the sentence that it was made from.
 """
 
@@ -117,7 +117,7 @@ _SENTENCES = (
 
 
 def error_text(message: str) -> str:
-    """What was wrong, translated. A sentence that is not known stays as it is."""
+    """What was wrong, translated. An unknown sentence stays as it is."""
     return message if current_locale().language == "en" else _translated(message)
 
 
@@ -148,7 +148,7 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def _pattern(sentence: str) -> re.Pattern[str]:
-    """What matches everything that was made from this sentence."""
+    """A pattern that matches everything made from this sentence."""
     parts = re.split(r"\{(\w+)\}", sentence)
     return re.compile(
         "".join(f"(?P<{each}>.+)" if place % 2 else re.escape(each) for place, each in enumerate(parts)),

@@ -1,7 +1,7 @@
-"""A form in parts, for every place in which people fill it in, and the answer in what they entered.
+"""A form in parts, for every place in which people fill it in, and the answer from what they entered.
 
-A place shows each part in its own way and turns what comes back into `Entered`. Parts have names of ours and options go
-by their place, so that nothing an agent wrote is part of a protocol. Whether an answer fits is the desk's to say.
+A place shows each part in its own way and turns what comes back into `Entered`. Parts have our names and options have
+numbers, so that nothing an agent wrote is part of a protocol. The desk checks whether an answer fits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from handraise.presentation.translation import gettext
 YES, NO = 0, 1
 """The places of the two answers to a yes-or-no question."""
 _SHORT = 120
-"""A text that may be no longer than this gets one line to be written on."""
+"""A text whose longest length is at most this gets an input of one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,26 +49,26 @@ class Part:
     required: bool = True
     default: Json = None
     is_argument: bool = False
-    """Whether it is an argument of an action: left as it is, it is no part of the answer."""
+    """Whether it is an argument of an action: if unchanged, it is not part of the answer."""
 
     @property
     def name(self) -> str:
-        """What a protocol calls it."""
+        """Its name in a protocol."""
         return f"f{self.place}"
 
     @property
     def number(self) -> int:
-        """What people call it."""
+        """Its name for people."""
         return self.place + 1
 
     @property
     def label(self) -> str:
-        """What stands above it."""
+        """The text above it."""
         return self.title or gettext("Your answer")
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether nothing need be put into its own input; a text of one's own has another input."""
+        """Whether its own input may stay empty; there is another input for your own text."""
         form = self.form
         match form:
             case Choice():
@@ -84,12 +84,12 @@ class Part:
 
     @property
     def has_other(self) -> bool:
-        """Whether there is an input for a text of one's own."""
+        """Whether there is an input for your own text."""
         return isinstance(self.form, Choice | MultiChoice) and self.form.allow_other
 
     @property
     def other_label(self) -> str:
-        """What stands above the input for a text of one's own."""
+        """The text above the input for your own text."""
         return gettext("Or your own answer")
 
     @property
@@ -102,7 +102,7 @@ class Part:
 
     @property
     def options(self) -> Sequence[Option]:
-        """What there is to pick from."""
+        """The options to pick from."""
         match self.form:
             case Choice(options=options) | MultiChoice(options=options):
                 return options
@@ -114,9 +114,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """What stands in a part: the places of the options that are picked, a text, and a text of one's own.
+    """The content of a part: the numbers of the picked options, a text, and your own text.
 
-    `other` is None where nobody wants to write one, and empty where somebody has not written it yet.
+    `other` is None if the person does not want to write one, and empty if they have not written it yet.
     """
 
     picked: frozenset[int] = frozenset()
@@ -126,7 +126,7 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read: the value for the desk, or the problems that can be told without it."""
+    """What was read: the value for the desk, or the problems that can be found without the desk."""
 
     value: Json = field(repr=False)
     problems: tuple[Problem, ...] = ()
@@ -139,9 +139,9 @@ class Reading:
 
 
 def parts_of(form: AnyForm) -> tuple[Part, ...]:
-    """What there is to fill in to answer; of an approval, the arguments that can be changed.
+    """The parts to fill in; for an approval, the arguments that can be changed.
 
-    An argument with something in it that cannot be seen cannot be changed.
+    An argument with invisible characters cannot be changed.
     """
     match form:
         case Form():
@@ -157,7 +157,7 @@ def parts_of(form: AnyForm) -> tuple[Part, ...]:
 
 
 def initial(part: Part) -> Entered:
-    """What stands in a part at first: its default, unless that does not fit or cannot all be seen."""
+    """The first content of a part: its default, unless that does not fit or is partly invisible."""
     form, value = part.form, part.default
     if value is None or not is_seen(value):
         return Entered()
@@ -179,7 +179,7 @@ def initial(part: Part) -> Entered:
 
 
 def read_parts(entries: Iterable[tuple[Part, Entered]]) -> Reading:
-    """The answer in what was entered: by name for fields and arguments. Optional parts left empty are left out."""
+    """The answer from what was entered, by name for fields and arguments. Empty optional parts are left out."""
     values: dict[str, Json] = {}
     problems: list[Problem] = []
     parts = []
@@ -222,7 +222,7 @@ def is_seen(value: Json) -> bool:
 
 
 def unix_lines(text: str) -> str:
-    """A text as we keep it: some programs end lines in two characters."""
+    """A text as we store it: some programs end lines with two characters."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -241,7 +241,7 @@ def _part(place: int, entry: Field, path: str, *, is_argument: bool = False) -> 
 
 
 def _is_same(part: Part, value: Json) -> bool:
-    """Whether a value is what the part had at first, perhaps written in another way."""
+    """Whether a value equals the first content of the part, perhaps written in another way."""
     try:
         return bool(check_answer(part.form, value) == check_answer(part.form, part.default))
     except InvalidAnswer:

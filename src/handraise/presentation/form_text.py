@@ -30,7 +30,7 @@ def kind_text(form: AnyForm) -> str:
 
 
 def typed_hint(form: SimpleForm) -> str:
-    """What an answer must be like where nobody can pick a day: it is typed."""
+    """What an answer must be like if nobody can pick a day and it is typed."""
     match form:
         case Open(type="date"):
             return gettext("A date such as 2026-05-31")
@@ -64,7 +64,7 @@ def hint_of(form: SimpleForm) -> str:
 
 
 def pattern_hint(form: SimpleForm) -> str:
-    """What a text must look like. The pattern is the agent's: not every place can set it off from our words."""
+    """What a text must look like. The pattern is the agent's: not every place can separate it from our words."""
     if not isinstance(form, Open) or form.pattern is None:
         return ""
     return gettext("Must match {pattern}").format(pattern=visible_line(form.pattern))

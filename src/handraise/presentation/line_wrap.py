@@ -13,14 +13,14 @@ Measure: TypeAlias = Callable[[str], int]
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes, where nobody knows better."""
+    """How many columns a text takes, unless a place measures it better."""
     if text.isascii():
         return len(text)
     return sum(map(_cell, text))
 
 
 def wrapped(line: Sequence[Run], width: int, *, indent: int = 0, measure: Measure = cells) -> list[list[Run]]:
-    """A line as several that fit, the later ones indented. A word that fits into no line is broken."""
+    """A line as several that fit, the later ones indented. A word that is longer than a line is broken."""
     width = max(width, indent + 10)
     lines: list[list[Run]] = [[]]
     room = width
@@ -52,7 +52,7 @@ def wrapped(line: Sequence[Run], width: int, *, indent: int = 0, measure: Measur
 
 
 def _words(line: Sequence[Run]) -> Iterator[list[Run]]:
-    """The words and blanks of a line. A word may change its style on the way."""
+    """The words and blanks of a line. The style may change inside a word."""
     word: list[Run] = []
     for style, text in line:
         start = 0

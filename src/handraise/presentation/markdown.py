@@ -1,7 +1,7 @@
 """The Markdown in an agent's text, read once for pages, mails and terminals.
 
-Every text in what `parse` gives back can be shown as it is: what was unseen in it is visible. No HTML is read, no
-address is followed, and nothing is left out. A text of which the reading would leave something out is not read as
+Every text that `parse` returns can be shown as it is: invisible characters were made visible. No HTML is read, no
+address is followed, and nothing is left out. If parsing would leave something out, the text is not read as
 Markdown: it is shown as it was written.
 """
 
@@ -30,7 +30,7 @@ _LANGUAGES = frozenset(
         "rust scala sh shell sql swift terraform tex text toml ts tsx txt typescript xml yaml yml zsh"
     ).split()
 )
-"""What behind the marks of code is not shown, because nobody misses it. Any other word may be meant for a person."""
+"""Words after the marks of code that are not shown, because nobody needs them. Other words may be meant for people."""
 _WORD_BEFORE, _WORD_AFTER = re.compile(r"\w[./]?$"), re.compile(r"[./]?\w")
 _STYLES = {"strong": "strong", "em": "emphasis", "s": "struck"}
 
@@ -39,8 +39,8 @@ _STYLES = {"strong": "strong", "em": "emphasis", "s": "struck"}
 class Span:
     """A piece of a line that looks the same throughout.
 
-    After the text of a link comes a span with its address. A span has an `address` if a person may want to go there: on the
-    web or to a mailbox. Its text says that address in full.
+    After the text of a link comes a span with its address. A span has an `address` if a person may want to go there:
+    on the web or to a mailbox. Its text says that address in full.
     """
 
     text: str
@@ -56,7 +56,7 @@ Spans: TypeAlias = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Lines of text. Those of a heading are all strong: headings are ours."""
+    """Lines of text. Those of a heading are all strong: only we make headings."""
 
     lines: tuple[Spans, ...]
 
@@ -124,7 +124,7 @@ def one_line(text: str, longest: int | None = None) -> str:
 @functools.cache
 def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": _DEEPEST})
-    # Definitions of references are shown nowhere, and so could hide something.
+    # Definitions of references are never shown, so they could hide something.
     return markdown.enable(["table", "strikethrough"]).disable(["reference"])
 
 
@@ -140,12 +140,12 @@ def _words(tokens: Sequence[Token]) -> Iterator[str]:
 def _word(token: Token, literal: bool) -> str:  # noqa: FBT001 -- one of two kinds of mark
     if token.type.endswith("break"):
         return " "
-    # Without its marks, what is struck out would say the opposite.
+    # Without its marks, struck-out text would say the opposite.
     return token.markup if literal or token.type in ("s_open", "s_close") else token.content
 
 
 def _leaves_out(tokens: Sequence[Token], text: str) -> bool:
-    """Whether the reading has less than the text: what is nested too deeply, or stands behind a table's last column."""
+    """Whether parsing lost a part of the text: one nested too deeply, or one after a table's last column."""
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         return True
     lines = text.split("\n")
@@ -169,7 +169,7 @@ def _cells(line: str) -> int:
 
 
 def _blocks(tokens: Iterator[Token]) -> Iterator[Block]:
-    """The blocks up to the end of what they stand in, whose closing token is taken too."""
+    """The blocks up to the end of their container, whose closing token is consumed too."""
     for token in tokens:
         match token.type:
             case "paragraph_open" | "heading_open":
@@ -292,7 +292,7 @@ def _spans(tokens: Sequence[Token], *, strong: bool) -> Iterator[Span | None]:
 
 
 def _inside_words(tokens: Sequence[Token]) -> set[int]:
-    """Where marks of emphasis stand that touch a word on their outer side.
+    """The places of marks of emphasis that touch a word on their outer side.
 
     They may mean something else, as in `a*b*c` and `__init__.py`.
     """
@@ -314,7 +314,7 @@ def _inside_words(tokens: Sequence[Token]) -> set[int]:
 
 
 def _address(token: Token, name: str, look: Span) -> Iterator[Span]:
-    """Where a link leads, in full: the address itself is what can be clicked, never a text that stands for it."""
+    """The full address of a link: only the address itself can be clicked, never another text."""
     title = str(token.attrs.get("title", ""))
     yield replace(look, text=" (")
     yield _addressed(token, name, look)

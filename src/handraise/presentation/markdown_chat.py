@@ -1,6 +1,6 @@
 """Markdown as lines, for chats and notifications: each service shows the spans of a line in its own way.
 
-Nothing here is a link, a mention or a box: what a service makes of a line stays behind the bar that it puts beside it.
+Nothing here is a link, a mention or a box: whatever a service makes of a line stays inside the quotation that it shows.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from handraise.presentation.markdown import (
 from handraise.presentation.markdown_text import aligned_table
 
 TABLE_WIDTH = 44
-"""How many letters of one width a phone shows in a line."""
+"""How many fixed-width letters a phone shows in a line."""
 _RULE = "─" * 12
 _MOST_GROWTH = 2
 _MOST_SPANS = 200
-"""A text that would take more room is shown as it was written, and so is one of nothing but marks."""
+"""A text that needs more room is shown as it was written; so is a text that has only marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line. One of code or of a table `is_code`: it needs letters of one width."""
+    """A line. If it is code or part of a table, it `is_code`: it needs fixed-width letters."""
 
     spans: Spans = ()
     is_code: bool = False
 
     @property
     def text(self) -> str:
-        """What it says, without any look."""
+        """The text without any style."""
         return "".join(span.text for span in self.spans)
 
 
 @functools.lru_cache(maxsize=64)
 def chat_lines(text: str, *, table_width: int = TABLE_WIDTH) -> tuple[Line, ...]:
-    """An agent's text as lines that a service breaks itself. A table that is wider goes row by row."""
+    """An agent's text as lines that a service breaks itself. A wider table is shown row by row."""
     lines = [_merged(line) for line in _lines(parse(text), table_width)]
     length = sum(len(line.text) + 1 for line in lines)
     spans = sum(len(line.spans) for line in lines)
@@ -61,9 +61,9 @@ def chat_lines(text: str, *, table_width: int = TABLE_WIDTH) -> tuple[Line, ...]
 
 
 def chat_text(text: str, *, table_width: int = 0) -> str:
-    """The same for a place that knows no look: code keeps its marks, and so does what is struck out.
+    """The same for a place without styles: code keeps its marks, and so does struck-out text.
 
-    Without letters of one width, a table goes row by row.
+    Without fixed-width letters, a table is shown row by row.
     """
     return "\n".join(map(_plain, chat_lines(text, table_width=table_width)))
 

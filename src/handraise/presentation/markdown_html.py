@@ -25,12 +25,12 @@ TAGS = frozenset(
     {"p", "br", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "a", "hr", "div"}
     | {"table", "thead", "tbody", "tr", "th", "td"}
 )
-"""All tags that there can be."""
+"""All possible tags."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HtmlStyles:
-    """How the tags of a place look: the attributes of each, as HTML.
+    """The style of tags in one place: the attributes of each, as HTML.
 
     `sides` are those of a cell whose column is not on the left. Without `links`, an address stays a text.
     """
@@ -83,7 +83,7 @@ class _Writer:
         head = self._tag("thead", [self._row("th", table.head, table.sides)])
         body = self._tag("tbody", (self._row("td", row, table.sides) for row in table.rows))
         made = self._tag("table", [head, body if table.rows else ""])
-        # Something around it that a table may be wider than: a program for mails cannot make a table scroll.
+        # An element around it, so that a wide table can scroll: a mail program cannot scroll the table itself.
         return self._tag("div", [made]) if "div" in self.styles.attributes else made
 
     def _row(self, tag: str, cells: Iterable[Spans], sides: Iterable[Side]) -> str:

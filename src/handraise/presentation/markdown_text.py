@@ -1,7 +1,8 @@
 """Markdown as lines of text, for terminals and for mails without HTML. No line is longer than it may be.
 
-A line is made of runs: a text and the names of its styles, `strong`, `emphasis`, `code` or `soft`, with blanks between. It reads
-well without any style too: code keeps its marks, and so does what is struck out, which otherwise would say the opposite.
+A line is made of runs: a text and the names of its styles, `strong`, `emphasis`, `code` or `soft`, with blanks
+between. It reads well without any style too: code keeps its marks. So does struck-out text, which would say the
+opposite without them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def plain_lines(text: str, width: int) -> list[str]:
 
 
 def aligned_table(table: Table, width: int) -> list[str] | None:
-    """A table as lines of letters of one width, or None if it does not fit without breaking a word."""
+    """A table as lines of fixed-width letters, or None if it does not fit without breaking a word."""
     lines = _Layout(cells).aligned(table, width)
     return None if lines is None else ["".join(part for _, part in line).rstrip() for line in lines]
 

@@ -34,9 +34,9 @@ def display_name(name: str) -> str:
 
 
 def person_name(person: str | None, *, viewer: str = "", asker: str | None = None) -> str:
-    """A person in a sentence, behind "by": the `viewer` is "you", and the one who asked "the agent".
+    """A person in a sentence, after "by": the `viewer` is "you", and the one who asked "the agent".
 
-    An agent's name is its own word, and stands where a place shows who asked.
+    Agents choose their own names, so a name is only shown where a place shows who asked.
     """
     if person is None:
         return pgettext("done by", "nobody")
@@ -46,7 +46,7 @@ def person_name(person: str | None, *, viewer: str = "", asker: str | None = Non
 
 
 def recipient_name(name: str, *, viewer: str = "") -> str:
-    """A person or a group in a sentence, behind "for"."""
+    """A person or a group in a sentence, after "for"."""
     if name.startswith(GROUP):
         return gettext("the group {name}").format(name=display_name(name.removeprefix(GROUP)))
     return pgettext("for whom", "you") if name == viewer else display_name(name)

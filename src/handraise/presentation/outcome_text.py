@@ -17,7 +17,7 @@ from handraise.presentation.translation import gettext
 
 @dataclass(frozen=True, slots=True)
 class OutcomeText:
-    """A sentence without its full stop. `person` stands apart, so that a place can set it off from our own words."""
+    """A sentence without its full stop. `person` is separate, so that a place can show it apart from our words."""
 
     before: str
     person: str = ""
@@ -27,7 +27,7 @@ class OutcomeText:
         return f"{self.before}{self.person}{self.after}"
 
     def through(self, channel: str | None) -> str:
-        """The sentence, with the channel through which it came to that."""
+        """The sentence, with the channel through which the question ended."""
         who = through(self.person, channel) if self.person else ""
         return f"{self.before}{who}{self.after}"
 
@@ -67,7 +67,7 @@ def ending_text(outcome: Outcome, form: AnyForm | None, *, asker: str | None, vi
 
 
 def outcome_details(question: Question) -> tuple[AnswerPart, ...]:
-    """What stands beside the sentence: what was answered, or the reason. Empty if the sentence says it all."""
+    """The text beside the sentence: the answer, or the reason. Empty if the sentence says it all."""
     return () if question.outcome is None else ending_details(question.outcome, question.form)
 
 
@@ -91,7 +91,7 @@ def ending_details(outcome: Outcome, form: AnyForm | None) -> tuple[AnswerPart, 
 
 
 def edited_arguments(question: Question) -> dict[str, Json] | None:
-    """The arguments that a person approved in place of those that were asked for."""
+    """The arguments that a person approved instead of those that were asked for."""
     outcome = question.outcome
     if not isinstance(outcome, Answered) or _verdict(question.form, outcome) is None:
         return None
@@ -166,6 +166,6 @@ def _reason(reason: str | None) -> tuple[AnswerPart, ...]:
 
 
 def _sentence(sentence: str, person: str | None, viewer: str) -> OutcomeText:
-    """A sentence about a deed of somebody, taken apart where the name stands."""
+    """A sentence about what somebody did, split at the name."""
     before, _, after = sentence.partition("{person}")
     return OutcomeText(before, person_name(person, viewer=viewer), after)

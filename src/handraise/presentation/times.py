@@ -70,7 +70,7 @@ def moment_text(at: datetime) -> str:
 
 
 def day_in_words(day: date, today: date) -> str:
-    """A day as one speaks of it today."""
+    """A day as people say it today."""
     if day == today:
         return gettext("Today")
     if day == today - timedelta(days=1):
@@ -93,7 +93,7 @@ def short_weekday(day: date) -> str:
 
 
 def span(length: timedelta) -> str:
-    """A length of time as people say it: its largest unit, and the next if that says much."""
+    """A length of time as people say it: its largest unit, and the next if that matters."""
     seconds = max(0, int(length.total_seconds()))
     if seconds >= _DAY:
         days, hours = seconds // _DAY, seconds % _DAY // _HOUR

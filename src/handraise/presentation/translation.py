@@ -1,7 +1,8 @@
 """The language and the time zone of the person who reads, and every sentence in that language.
 
-Sentences are written in English where they are used: `gettext("Approve")`. Translations are in `catalog/`, one folder for
-each language; CONTRIBUTING.md says how to change them. `use_locale` sets the language of all that is rendered inside it.
+Sentences are written in English where they are used: `gettext("Approve")`. Translations are in `catalog/`, one folder
+for each language; CONTRIBUTING.md says how to change them. `use_locale` sets the language of all that is rendered
+inside it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from handraise.model.identities import Person
 
 LANGUAGES = {"en": "English", "de": "Deutsch"}
-"""Every language that there is, by its code, under its own name."""
+"""Every supported language: its code and its own name."""
 
 _CATALOG = Path(__file__).parent / "catalog"
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
@@ -55,13 +56,13 @@ def set_locale(locale: Locale) -> None:
 
 
 def in_every_language(check: Callable[[], bool]) -> bool:
-    """Whether something holds in every language: what people may do must not depend on the one that they read."""
+    """Whether something holds in every language: what people may do must not depend on their language."""
     zone = current_locale().time_zone
     return all(_in_language(Locale(language, zone), check) for language in LANGUAGES)
 
 
 def current_locale() -> Locale:
-    """How the person reads for whom something is rendered now."""
+    """The language and time zone of the person for whom something is rendered now."""
     return _current.get()
 
 
@@ -71,7 +72,7 @@ def gettext(message: str) -> str:
 
 
 def ngettext(singular: str, plural: str, count: int) -> str:
-    """A sentence about so many things."""
+    """A sentence about a number of things."""
     return _translations(_current.get().language).ngettext(singular, plural, count)
 
 
@@ -81,7 +82,7 @@ def pgettext(context: str, message: str) -> str:
 
 
 def gettext_noop(message: str) -> str:
-    """Mark a sentence for the catalogue that is translated later, such as one in a table."""
+    """Mark a sentence for the catalogue; it is translated later, as in a table."""
     return message
 
 
@@ -92,7 +93,7 @@ def grouped(number: int) -> str:
 
 
 def best_language(*wishes: str | None) -> str:
-    """The first language that there is: each wish is a code such as `de-AT`, or a whole Accept-Language header."""
+    """The first supported language: each wish is a code such as `de-AT`, or a whole Accept-Language header."""
     for wish in wishes:
         for code in _codes(wish or ""):
             if code in LANGUAGES:
@@ -129,7 +130,7 @@ def _in_language(locale: Locale, check: Callable[[], bool]) -> bool:
 
 
 def _codes(wish: str) -> list[str]:
-    """The languages in an Accept-Language header, the most wanted first. What cannot be read is left out."""
+    """The languages in an Accept-Language header, the most wanted first. Invalid parts are ignored."""
     parts = (_WISH.fullmatch(part.replace(" ", "")) for part in wish[:1_000].split(","))
     found = [(float(part[2] or 1), part[1].lower()) for part in parts if part]
     return [code for weight, code in sorted(found, key=lambda each: -each[0]) if weight > 0]

@@ -1,7 +1,7 @@
 """The page behind a question link: one question by itself, in a tab or in a frame of somebody else's page.
 
-Looking changes nothing: the form on it answers by POST. It needs no cookie. What can be framed has an
-address of its own, so that the page with a button that approves something is in nobody's frame, whatever they try.
+A GET changes nothing: the form answers by POST. The page needs no cookie. The page for frames has its own
+address, so that nobody can put a page with an approval button into a frame.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from handraise.server.web.inbox.question_page import (
 from handraise.server.web.pages import PageRoute, message, page
 
 ELEMENT = "embed.js"
-"""The one file that pages of others may load."""
+"""The only file that pages of other sites may load."""
 
 _LAYOUT = "inbox/embedded.html"
 _TITLE = gettext_noop("This link does not work any more")
@@ -46,7 +46,7 @@ _OTHERS_MAY = {"access-control-allow-origin": "*", "cross-origin-resource-policy
 
 
 class LinkRoute(PageRoute):
-    """A route whose address has a secret in it, which goes into no other request."""
+    """A route whose address contains a secret, which must not get into any other request."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the route's handler, so that no request names its address as the referrer."""
@@ -64,7 +64,7 @@ class FrameRoute(LinkRoute):
     """A route whose pages may be shown in frames of the sites that the settings name."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's handler, with the policy for frames on whatever it answers."""
+        """Wrap the route's handler, so that every response has the policy for frames."""
         handle = super().get_route_handler()
 
         async def framed(request: Request) -> Response:
@@ -82,7 +82,7 @@ frames = APIRouter(route_class=FrameRoute, include_in_schema=False)
 
 @pages.get("/q/{token}")
 async def show_linked(request: Request, ctx: Context, token: str) -> Response:
-    """The question of a link. What the address says besides is filled in, and sent by nobody but the person."""
+    """Show the question of a link. The address may fill in the form, but only the person sends it."""
     found = await find_linked_question(request, ctx, token)
     if found is None:
         return _gone(request)
@@ -92,7 +92,7 @@ async def show_linked(request: Request, ctx: Context, token: str) -> Response:
 
 @pages.post("/q/{token}")
 async def answer_linked(request: Request, ctx: Context, token: str) -> Response:
-    """Answer or decline the question of a link, then lead back to it."""
+    """Answer or decline the question of a link, then redirect to it."""
     check_same_origin(request)
     submitted = await submitted_in(request)
     found = await find_linked_question(request, ctx, token)
@@ -104,14 +104,14 @@ async def answer_linked(request: Request, ctx: Context, token: str) -> Response:
 
 @pages.get("/q/{token}/status")
 async def show_status(request: Request, ctx: Context, token: str) -> Response:
-    """Where the question of a link stands, for a frame that is open meanwhile."""
+    """The status of the question of a link, for a frame that is open."""
     found = await find_linked_question(request, ctx, token)
     return _gone(request) if found is None else JSONResponse({"status": found[1].status})
 
 
 @frames.get("/q/{token}/frame")
 async def show_framed(request: Request, ctx: Context, token: str) -> Response:
-    """The question of a link, in a frame."""
+    """Show the question of a link in a frame."""
     found = await find_linked_question(request, ctx, token)
     if found is None:
         return _gone_in_frame(request)
@@ -121,7 +121,7 @@ async def show_framed(request: Request, ctx: Context, token: str) -> Response:
 
 @frames.post("/q/{token}/frame")
 async def answer_framed(request: Request, ctx: Context, token: str) -> Response:
-    """Answer or decline the question of a link in a frame, unless that is for a tab of its own."""
+    """Answer or decline the question of a link in a frame, unless that needs its own tab."""
     check_same_origin(request)
     submitted = await submitted_in(request)
     found = await find_linked_question(request, ctx, token)
@@ -132,7 +132,7 @@ async def answer_framed(request: Request, ctx: Context, token: str) -> Response:
 
 
 class SharedFiles(StaticFiles):
-    """The files that are the same for everybody, one of them also for pages of others."""
+    """The files that are the same for everybody; pages of other sites may load one of them."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The response with a file."""
@@ -159,7 +159,7 @@ def _framed(ctx: ServerContext, caller: LinkCaller, question: Question, token: s
 
 
 def _signed_in(question: Question) -> OtherPage | None:
-    """Where an action of high risk is decided: a link may have been passed on, a session is nobody else's."""
+    """Where to decide an action of high risk: a link may have been passed on, but a session belongs to one person."""
     if isinstance(question.form, Approval) and question.form.risk == "high":
         return OtherPage(
             f"/questions/{quote(question.id, safe='')}",
@@ -190,14 +190,14 @@ def _answer_context(
 
 
 async def _respond(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
-    """Do what was sent, unless it must be sent from elsewhere."""
+    """Process a submission, unless it must be sent from another page."""
     if context.other_page and question.outcome is None:
         return await show(context, question, status=403)
     return await respond(context, question, submitted)
 
 
 def _prefilled(request: Request, question: Question) -> Submission | None:
-    """What the address fills in, as a button in an e-mail does; nothing where something is to be approved."""
+    """What the address fills in, as a button in an e-mail does; nothing if it is an approval."""
     if isinstance(question.form, Approval) or question.outcome is not None:
         return None
     given: dict[str, list[str]] = {}
@@ -208,7 +208,7 @@ def _prefilled(request: Request, question: Question) -> Submission | None:
 
 
 def _gone(request: Request) -> Response:
-    """One and the same page for a link that has ended, is not its person's any more, or never was: 410."""
+    """The same page for a link that has ended, no longer belongs to its person, or never existed: 410."""
     count_refusal(request)
     return message(gettext(_TITLE), gettext(_GONE), status=410)
 

@@ -114,7 +114,7 @@ def live_page(template: str, *, status: int = 200, **values: Any) -> Response:
 
 
 def secret_page(template: str, **values: Any) -> Response:
-    """Render a page whose address has a secret, which no other request gets as the referrer."""
+    """Render a page whose address contains a secret, so that no other request gets it as the referrer."""
     response = page(template, **values)
     response.headers["referrer-policy"] = "strict-origin"
     return response

@@ -82,7 +82,7 @@ async def end_other_session(ctx: Context, caller: CurrentPerson, session_id: Ses
 
 
 async def sessions_of(ctx: ServerContext, workspace: str, person: str) -> Sequence[Session]:
-    """The newest sessions of somebody."""
+    """The newest sessions of a person."""
     return (
         await ctx.directory.sessions(workspace, person, limit=MOST_SESSIONS)
         if not text_problem(person)
@@ -91,7 +91,7 @@ async def sessions_of(ctx: ServerContext, workspace: str, person: str) -> Sequen
 
 
 async def end_one(ctx: ServerContext, caller: PersonCaller, session_id: str) -> None:
-    """End a session that is this caller's to end; raises `NotFound`."""
+    """End a session that this caller may end; raises `NotFound`."""
     own = caller.is_admin or any(
         each.id == session_id for each in await sessions_of(ctx, caller.workspace, caller.person.id)
     )
@@ -174,13 +174,13 @@ def _open(session: Session, caller: PersonCaller) -> OpenSessionRecord:
 
 
 def provider_name(ctx: ServerContext) -> str | None:
-    """How people know the OIDC provider, where there is one."""
+    """The name of the OIDC provider for people, if there is one."""
     issuer = ctx.settings.oidc_issuer
     return None if issuer is None else urlsplit(issuer).hostname
 
 
 async def _open_session(ctx: ServerContext, text: str) -> SessionRecord | None:
-    """Use a link's token up and open its session."""
+    """Use up a link's token and open its session."""
     token = _link_token(text)
     link = None if token is None else await ctx.directory.use_link(token.workspace, token.digest)
     if link is None:

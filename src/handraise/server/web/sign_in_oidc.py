@@ -1,7 +1,7 @@
 """People sign in with an OIDC provider.
 
-The provider sends the browser back with a GET, which changes nothing here: the page that it shows has a button,
-and the POST behind that signs in.
+The provider sends the browser back with a GET, which changes nothing here. The page shows a button,
+and its POST signs the person in.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def _session_of(ctx: ServerContext, identity: Identity) -> SessionRecord:
 
 
 async def _person_of(ctx: ServerContext, identity: Identity) -> Person | None:
-    """The person with this e-mail address, or a new one where its domain may join."""
+    """The person with this e-mail address, or a new one if its domain may join."""
     directory, workspace = ctx.directory, ctx.settings.oidc_workspace
     person = await directory.find_person_by_email(workspace, identity.email)
     if person is not None:
@@ -128,7 +128,7 @@ async def _person_of(ctx: ServerContext, identity: Identity) -> Person | None:
     if not ctx.settings.may_join(workspace, name):
         return None
     if await directory.find_person(workspace, name):
-        return None  # somebody goes by that name who has another address, and must not be overwritten
+        return None  # somebody with another address has that name, and must not be overwritten
     person = await directory.put_person(
         workspace, name, name=identity.name, email=identity.email, role=Role.MEMBER, by=name
     )

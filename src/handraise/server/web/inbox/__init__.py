@@ -1,1 +1,1 @@
-"""The inbox: pages on which people see what they are asked, and answer. A view of the desk, with no truth of its own."""
+"""The inbox: pages on which people read and answer questions. They show what the desk has and store nothing."""

@@ -89,7 +89,7 @@ async def set_preferences_here(
     language: Annotated[str, Form(max_length=20)] = "",
     time_zone: Annotated[str, Form(max_length=64)] = "",
 ) -> Response:
-    """Keep the language and the time zone that you read in. What there is not counts as no choice."""
+    """Keep your language and your time zone. A value that does not exist counts as no choice."""
     await ctx.directory.set_preferences(
         caller.workspace,
         caller.person.id,
@@ -123,7 +123,7 @@ async def revoke_here(ctx: Context, caller: CurrentPerson, grant_id: GrantId) ->
 
 @functools.cache
 def _time_zones() -> Sequence[str]:
-    """The zones that people live in, without old names and technical ones."""
+    """The time zones that people live in, without old and technical names."""
     regions = (
         "Africa",
         "America",
@@ -139,7 +139,7 @@ def _time_zones() -> Sequence[str]:
 
 
 async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[ActiveGrant]:
-    """The active grants of this person; for an administrator, all of them."""
+    """The active grants of this person; an administrator sees all of them."""
     desk, now = desk_of(ctx, caller), datetime.now(UTC)
     found: list[ActiveGrant] = []
     after: str | None = None

@@ -1,6 +1,6 @@
-"""Agents' texts on a page: a little Markdown, and nothing that runs, loads, hides or pretends.
+"""Agents' texts on a page: some Markdown, and nothing that runs, loads, hides or misleads.
 
-Links show the address they lead to, in full: what can be clicked is the address itself.
+Links show their full address: only the address itself can be clicked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def formatted(text: str) -> Markup:
         tags=set(TAGS),
         attributes={"a": {"href"}, "ol": {"start"}},
         allowed_classes={"th": set(_SIDES), "td": set(_SIDES)},
-        # What an agent leads to is never shown where our page was, above all not in a frame of somebody else's.
+        # An agent's link never replaces our page, above all not in a frame of another site.
         set_tag_attribute_values={"a": {"target": "_blank"}},
         url_schemes={"http", "https", "mailto"},
         link_rel=_REL,
@@ -36,11 +36,11 @@ def formatted(text: str) -> Markup:
 
 
 def mixes_alphabets(name: str) -> bool:
-    """Whether a name has letters of several alphabets that look alike, as one made to be mistaken has."""
+    """Whether a name mixes alphabets whose letters look alike, as a misleading name does."""
     return len(alphabets_of(name)) > 1
 
 
 def alphabets_of(name: str) -> frozenset[str]:
-    """The alphabets in a name whose letters look like those of others."""
+    """The alphabets in a name whose letters look like letters of other alphabets."""
     found = (unicodedata.name(each, "").split(" ", 1)[0] for each in name if each.isalpha())
     return _ALIKE.intersection(found)

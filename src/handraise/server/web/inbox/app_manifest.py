@@ -16,13 +16,13 @@ pages = APIRouter(include_in_schema=False)
 
 _ACCENT = "#3257d6"
 _GROUND = "#f4f3ef"
-# The browser looks for a newer one each time; there is no person in either.
+# The browser checks for a newer one each time; neither contains personal data.
 _CACHE = {"cache-control": "no-cache"}
 
 
 @pages.get("/manifest.webmanifest")
 async def give_manifest(request: Request) -> Response:
-    """How the inbox looks among somebody's apps."""
+    """The name, icons and colours of the inbox as an app."""
     with use_locale(page_locale(request)):
         language, description = current_locale().language, gettext("Questions of agents that wait for you.")
     manifest = {
@@ -48,7 +48,7 @@ async def give_manifest(request: Request) -> Response:
 
 @pages.get("/service-worker.js")
 async def give_worker() -> Response:
-    """The script that works while no page is open. It is here and not with the others: its reach is its folder."""
+    """The script that works while no page is open. Its path decides which pages it controls."""
     return FileResponse(
         STATIC_FILES / "service-worker.js",
         media_type="text/javascript",

@@ -1,4 +1,4 @@
-"""The way back to a list: the address of a question's page names the list it was opened from, with its filters and page."""
+"""The link back to a list: the address of a question's page names its list, with the filters and the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """Where the link back leads and what it says; `query` keeps this in the address of the question."""
+    """The link back: its address and its text; `query` keeps it in the address of the question."""
 
     href: str
     name: str
@@ -27,12 +27,12 @@ class Back:
 
 
 def query_of_list(request: Request) -> str:
-    """What the links of a list add to the address of a question, so that its page leads back to here."""
+    """What the links of a list add to the address of a question, so that its page links back to the list."""
     return _query(_address(request.url.path, request.url.query))
 
 
 def back_of(request: Request, question_id: str) -> Back:
-    """The way back from a question's page, to the question's row. Whatever is not a list leads to the first one."""
+    """The link back from a question's page to its row. Anything that is not a list links to the first list."""
     path, query = _split(request.query_params.get("from", "/"))
     address = _address(path, query)
     return Back(f"{address}#q-{quote(question_id, safe='')}", gettext(_LISTS[path]), _query(address))

@@ -1,4 +1,4 @@
-"""Small charts, drawn here as SVG: bars that lie and columns that stand, each with its numbers in a table.
+"""Small charts as SVG: horizontal bars and vertical columns, each with its numbers in a table.
 
 Colours are classes of the style sheet. Widths are percentages and heights are in the size of the text, so that
 a chart is as crisp on a phone as on a wide screen and grows with its text. Every text is escaped.
@@ -26,16 +26,16 @@ _ABOVE = 1.5
 _BELOW = 1.7
 _FEW = 8
 _GAPS = (0.45, 0.25)
-"""What is free between columns, of each one's width: where there are few, and where there are many."""
+"""The gap between columns, as a part of their width: if there are few, and if there are many."""
 _BARE = 2
 """The columns of a table of names, which may be long."""
 _LEAST = 0.12
-"""Something is never drawn as nothing."""
+"""The smallest size that is drawn: a value above zero is always visible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One bar: how much of the longest possible it is, from 0 to 1, and how that is said."""
+    """One bar: its share of the longest possible bar, from 0 to 1, and its text."""
 
     label: str
     share: float
@@ -51,7 +51,7 @@ class Column:
     label: str
     counts: tuple[int, ...]
     tick: str = ""
-    """What stands below it."""
+    """The text below it."""
     tick_at: Literal["middle", "start"] = "middle"
 
 
@@ -101,7 +101,7 @@ def columns(name: str, title: str, head: str, series: Sequence[Series], drawn: S
 
 def _bar(bar: Bar, top: float, room: int) -> Markup:
     mark = Markup(' data-from="agent"') if bar.from_agent else ""
-    # A part of HTML: a text of SVG cannot be cut short where there is no room for it.
+    # This part is HTML: a text of SVG cannot be cut if there is no room for it.
     label = Markup(
         '<foreignObject y="{}em" width="{}%" height="{}em"><div class="bar-label"{}>{}</div></foreignObject>'
     ).format(_number(top), room, _LINE, mark, bar.label)
@@ -144,7 +144,7 @@ def _column(
 
 
 def _hatch(name: str) -> Markup:
-    """Lines across a part, so that it can be told from the others without its colour."""
+    """Lines across a part, so that people can tell it from the others without its colour."""
     return Markup(
         '<defs><pattern id="{}-hatch" width="5" height="5" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><rect class="hatch" width="1.5" height="5"/></pattern></defs>'
@@ -181,7 +181,7 @@ def _line(kind: str, y: float) -> Markup:
 def _figure(
     chart: Markup, heads: Sequence[str], rows: Iterable[tuple[tuple[str, bool], tuple[str, ...]]]
 ) -> Markup:
-    """A chart, and the same as a table for anyone who cannot see it or wants it exactly."""
+    """A chart, and the same as a table for anyone who cannot see it or wants exact numbers."""
     head = _all(Markup('<th scope="col">{}</th>').format(each) for each in heads)
     lines = _all(
         Markup('<tr><th scope="row"{}>{}</th>{}</tr>').format(

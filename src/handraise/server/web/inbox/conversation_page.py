@@ -1,4 +1,4 @@
-"""One conversation: everything that was asked in it and that a person may see, what waits first."""
+"""One conversation: every question in it that a person may see, with the pending ones first."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ConversationRow:
 async def show_conversation(
     request: Request, ctx: Context, caller: CurrentPerson, name: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
-    """What was asked in a conversation: what this person may see; for an administrator, all of it."""
+    """The questions of a conversation that this person may see; an administrator sees all of them."""
     desk, recipient = desk_of(ctx, caller), None if caller.is_admin else caller.person.responder
     pending = await desk.list_pending(conversation=name, recipient=recipient, limit=_AT_MOST)
     settled = await desk.list_settled(conversation=name, recipient=recipient, limit=_AT_MOST)

@@ -1,8 +1,8 @@
-"""Forms on a page: the controls that any form is shown with, and the answer in what a browser sends back.
+"""Forms on a page: the controls of every form, and the answer from what a browser sends back.
 
-A page has one control for each thing to answer. Names in the HTML are ours (`v`, `v0`, …) and options go by
-their place, so that nothing an agent wrote is part of the protocol. What the browser sends is read back into
-the value that a desk takes; whether it fits is the desk's to say.
+A page has one control for each thing to answer. Names in the HTML are ours (`v`, `v0`, …) and options have
+numbers, so that nothing an agent wrote is part of the protocol. What the browser sends is read back into
+the value that a desk takes; the desk checks whether it fits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Submitted: TypeAlias = Mapping[str, Sequence[str]]
 """What a browser sent: every value under its name."""
 
 OTHER = "other"
-"""The value of the tick for a text of one's own; places of options are numbers."""
+"""The value of the tick for your own text; options have numbers."""
 NOTHING = "none"
 """The value of the tick that leaves an optional choice open."""
 _YES_OR_NO = ("yes", "no")
@@ -67,8 +67,8 @@ class Control:
     """One thing to answer, as a page shows it. Everything in it may be shown as it is.
 
     `label` and `description` are the agent's words and `hint` is ours. `required` is for the browser to insist on,
-    `optional` is what a person is told. `text` is what stands in it, `other` in the line for a text of one's own,
-    or None where there is no such line.
+    `optional` is what a person is told. `text` is its content. `other` is the content of the line for your own text,
+    or None if there is no such line.
     """
 
     kind: ControlKind
@@ -85,7 +85,7 @@ class Control:
     keyboard: str | None = None
     problems: tuple[str, ...] = ()
     suggestion: str | None = None
-    """What the agent would have put in, where not all of it can be seen."""
+    """The agent's default, if not all of it can be seen."""
 
     @property
     def rows(self) -> int:
@@ -96,9 +96,9 @@ class Control:
 def controls_of(
     form: AnyForm, *, typed: Submitted | None = None, problems: Sequence[Problem] = ()
 ) -> tuple[Control, ...]:
-    """The controls of a form; with what was typed before still in them, each with its own problems.
+    """The controls of a form, with what was typed before and with the problems of each.
 
-    An approval's are for the arguments that may be changed.
+    Those of an approval are for the arguments that may be changed.
     """
     return tuple(
         _control(part, _state_of(part) if typed is None else _sent(part, typed), problems)
@@ -107,7 +107,7 @@ def controls_of(
 
 
 def general_problems(form: AnyForm, problems: Sequence[Problem]) -> tuple[str, ...]:
-    """The problems that belong to none of the controls."""
+    """The problems that do not belong to any control."""
     parts = parts_of(form)
     return tuple(visible(str(each)) for each in problems if not any(is_about(part, each) for part in parts))
 
@@ -127,7 +127,7 @@ def read_answer(form: AnyForm, submitted: Submitted) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What stands in a control."""
+    """The content of a control."""
 
     ticked: frozenset[str] = frozenset()
     text: str = ""
@@ -136,7 +136,7 @@ class _State:
 
 
 def _name(part: Part) -> str:
-    """What the HTML calls a part; that of a question with only one has no number."""
+    """The name of a part in the HTML; without a number if the question has only one part."""
     return f"v{part.place}" if part.path else "v"
 
 
@@ -148,7 +148,7 @@ def _control(part: Part, state: _State, problems: Sequence[Problem]) -> Control:
         name=_name(part),
         label=None if part.title is None else visible_line(part.title),
         description=None if part.description is None else visible(part.description),
-        # An argument is folded away, where a browser could not insist on it.
+        # An argument is folded away, and a browser cannot insist on a hidden control.
         required=part.required
         and not part.is_argument
         and not (isinstance(form, Open) and part.may_be_empty),
@@ -219,7 +219,7 @@ def _hint(form: SimpleForm) -> str:
 
 
 def _keyboard(form: SimpleForm) -> str | None:
-    """What a phone's keyboard should be good for. Those for numbers have no minus sign."""
+    """The keyboard that a phone should show. Keyboards for numbers have no minus sign."""
     match form:
         case Open(type="email"):
             return "email"
@@ -234,7 +234,7 @@ def _keyboard(form: SimpleForm) -> str | None:
 
 
 def _state_of(part: Part) -> _State:
-    """What stands in a control at first."""
+    """The first content of a control."""
     first = initial(part)
     if isinstance(part.form, Open):
         return _split_instant(first.text) if part.form.type == "datetime" else _State(text=first.text)
@@ -244,7 +244,7 @@ def _state_of(part: Part) -> _State:
 
 
 def _sent(part: Part, submitted: Submitted) -> _State:
-    """What stood in a control when the browser sent it."""
+    """The content of a control when the browser sent it."""
     name = _name(part)
     values = submitted.get(name, ())
     if isinstance(part.form, Open):
@@ -256,18 +256,18 @@ def _sent(part: Part, submitted: Submitted) -> _State:
 
 
 def _entered(part: Part, state: _State) -> Entered:
-    """What stands in a control, for every place the same."""
+    """The content of a control, in the form that every place uses."""
     if isinstance(part.form, Open):
         return Entered(text=_instant(state) if part.form.type == "datetime" else state.text)
     places = {value: place for place, value in enumerate(_values(part))}
-    # What is no option gets a place that no option has.
+    # An unknown option gets a number that no option has.
     picked = frozenset(places.get(each, len(places)) for each in state.ticked - {OTHER})
     wants_other = OTHER in state.ticked or bool(state.other.strip())
     return Entered(picked, other=state.other if wants_other else None)
 
 
 def _instant(state: _State) -> str:
-    """An instant with its offset. What is no instant stays as it is, for the desk to say so."""
+    """An instant with its offset. Any other text stays as it is, and the desk refuses it."""
     text = state.text.strip()
     try:
         return text + state.zone if datetime.fromisoformat(text).tzinfo is None else text
@@ -303,7 +303,7 @@ def _edits(form: Approval, submitted: Submitted) -> Iterator[tuple[Part, Entered
 
 
 def _split_instant(text: str) -> _State:
-    """An instant as the browser's control wants it, and its offset beside it."""
+    """An instant as the browser's control needs it, and its offset."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""How a workspace answers: how soon, who, through what, and what nobody answered. For administrators."""
+"""How a workspace answers: how soon, who, through which channel, and what nobody answered. For administrators."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _OLD = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How far back one looks, in steps that begin when a clock strikes."""
+    """How far back the page looks, in steps of whole hours or days."""
 
     name: Literal["day", "week", "month"]
     step: timedelta
@@ -102,7 +102,7 @@ class Span:
                 return gettext("Questions that ended in each day of the last 30 days")
 
     def starts(self, now: datetime) -> list[datetime]:
-        """When each step begins on the reader's clock, the oldest first; the last one is going on."""
+        """When each step begins on the reader's clock, the oldest first; the last one has not ended."""
         last = local_time(now).replace(minute=0, second=0, microsecond=0)
         places = reversed(range(self.steps))
         if self.step == _DAY:
@@ -121,7 +121,7 @@ class Span:
                 return short_day(start)
 
     def tick(self, start: datetime, place: int) -> str:
-        """What stands below a step, where there is room for it."""
+        """The text below a step, if there is room for it."""
         match self.name:
             case "day":
                 return f"{start:%H}:00" if start.hour % 6 == 0 and 0 < place < self.steps - 1 else ""
@@ -137,7 +137,7 @@ SPANS = (Span("day", _HOUR, 24), WEEK, Span("month", _DAY, 30))
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One chart under its heading; without a chart, what there would be to see."""
+    """One chart with its heading; without a chart, what it would show."""
 
     id: str
     title: str
@@ -185,7 +185,7 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
 
 
 def length(seconds: float) -> str:
-    """A length of time in a few characters: its largest unit, and the next where that says much."""
+    """A length of time in a few characters: its largest unit, and the next if that matters."""
     left = max(0, round(seconds))
     for place, (size, unit) in enumerate(_UNITS):
         count, rest = divmod(left, size)
@@ -357,7 +357,7 @@ def _head(kind: Kind) -> str:
 
 
 def _rest(kind: Kind, found: int) -> str:
-    """What is said of those for whom there is no bar."""
+    """The sentence about those who have no bar."""
     if found <= _MOST_BARS:
         return ""
     sentence = {

@@ -57,7 +57,7 @@ _STANDINGS: dict[DeliveryStatus, str] = {
 class Said:
     """One line of a story. `ours` is what we say; `quoted` is what somebody else wrote.
 
-    `standing` is how far it has come, where that is not in the sentence: a message that was sent to somebody and
+    `standing` is the state of a delivery, if the sentence does not say it: a message to somebody that
     has arrived, failed, or is on its way.
     """
 
@@ -68,7 +68,7 @@ class Said:
 
     @property
     def quotes(self) -> tuple[str, ...]:
-        """What somebody else wrote, each no longer than one reads in passing."""
+        """What somebody else wrote, each cut to a short text."""
         return tuple(
             each
             if len(each) <= _LONGEST_QUOTE
@@ -87,11 +87,11 @@ class When:
     text: str
     full: str
     ticks: Literal["", "past", "any", "waited", "end"] = ""
-    """How a script keeps the text true: see times.js."""
+    """How a script keeps the text up to date: see times.js."""
 
 
 def when(at: datetime, now: datetime) -> When:
-    """An instant as one reads it now."""
+    """An instant as people read it now."""
     if at > now:
         text = gettext("in {span}").format(span=span(at - now))
     elif now - at < _MINUTE:
@@ -102,19 +102,19 @@ def when(at: datetime, now: datetime) -> When:
 
 
 def since(at: datetime, now: datetime) -> When:
-    """An instant that has been, also where the store's clock is a little ahead of this one."""
+    """A past instant, even if the store's clock is a little ahead of this one."""
     return replace(when(at, max(at, now)), ticks="past")
 
 
 def waited_since(at: datetime, now: datetime) -> When:
-    """How long something has waited that was asked at this instant."""
+    """How long a question from this instant has waited."""
     return When(
         at.isoformat(), gettext("waited {span}").format(span=span(now - at)), moment_text(at), "waited"
     )
 
 
 def end_at(at: datetime, now: datetime) -> When:
-    """When the clock ends something that is pending."""
+    """When a pending question expires."""
     text = gettext("expires in {span}").format(span=span(at - now)) if at > now else gettext("its time is up")
     return When(at.isoformat(), text, moment_text(at), "end")
 
@@ -132,7 +132,7 @@ def audience_of(question: Question, me: str) -> str:
 
 
 def outcome_in_words(question: Question, me: str) -> str:
-    """How a question ended, as one sentence of ours; what was answered, or why not, stands beside it."""
+    """How a question ended, in one sentence of ours; the answer or the reason is shown beside it."""
     outcome = question.outcome
     channel = outcome.channel if isinstance(outcome, (Answered, Declined)) else None
     return outcome_text(question, viewer=me).through(channel)
@@ -153,7 +153,7 @@ def _sure(evidence: str) -> str:
 
 
 def story_of(question: Question, events: Sequence[Event], me: str) -> tuple[Said, ...]:
-    """A question's history in words, oldest first; of a long one, how it began and what came last."""
+    """A question's history in words, oldest first; a long history is cut to its beginning and its end."""
     if len(events) > _LONGEST_STORY:
         more = len(events) - _LONGEST_STORY
         left_out = Said(events[1].at, gettext("{count} more events, not shown here").format(count=more))
@@ -163,7 +163,7 @@ def story_of(question: Question, events: Sequence[Event], me: str) -> tuple[Said
 
 
 def told_of(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[Said, ...]:
-    """Whom it was told to and through what, and whether that arrived; and `why` not."""
+    """Who was notified and through which channel, whether it arrived, and `why` not."""
     last = deliveries[-_LONGEST_STORY:]
     return tuple(
         Said(

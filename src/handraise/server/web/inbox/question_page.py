@@ -294,7 +294,7 @@ async def _take_back(context: AnswerContext, question: Question, submitted: Subm
         await context.desk.take_back(question.id, by=context.person.responder, reason=reason or None)
     except InvalidAnswer as misfit:
         return await show(context, question, Submission(submitted, misfit.problems), status=422)
-    except (AlreadyConsumed, NotApproved, PermissionDenied):  # the page says how it stands
+    except (AlreadyConsumed, NotApproved, PermissionDenied):  # the page shows the status
         return await show(context, await context.desk.get(question.id), status=409)
     return RedirectResponse(context.here, 303)
 

@@ -1,4 +1,4 @@
-"""The queue: what a person may answer, most urgent first."""
+"""The queue: the questions that a person may answer, most urgent first."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from handraise.server.web.pages import PageRoute, live_page
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 SOON = timedelta(hours=1)
-"""What expires within this time is urgent."""
+"""A question that expires within this time is urgent."""
 _EXCERPT = 180
 _SHOWN = 10
 """How many of a row's equal questions are listed below it."""
@@ -85,13 +85,13 @@ class Row:
     votes: str | None
     """How many agree, if several people must."""
     stuck: bool
-    """Whether the people who must agree cannot any more, unless somebody changes a vote."""
+    """Whether agreement is no longer possible, unless somebody changes a vote."""
     equal: EqualQuestions | None = None
 
 
 @pages.get("/")
 async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep) -> Response:
-    """What waits for this person; for an administrator, everything in the workspace on request."""
+    """The questions that wait for this person; an administrator may see those of the whole workspace."""
     desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
     where: dict[str, Any] = {
         "conversation": view.conversation or None,
@@ -103,7 +103,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         try:
             return await desk.list_pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **where)
         except ValueError:
-            return Page([], None)  # the address goes on from where no page has ended
+            return Page([], None)  # the address continues from a place at which no page ended
 
     now = datetime.now(UTC)
     if view.is_search:
@@ -115,7 +115,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **where), view)
     part = part_of(view, found)
     questions = await _read(desk, part.items)
-    # What a filter leaves out is still there to be chosen instead.
+    # Values that the filter leaves out can still be chosen.
     others = (await desk.by_urgency(recipient=recipient, limit=AT_ONCE)).places if view.is_narrowed else ()
     several = any(question.quorum > 1 for question in questions.values())
     groups = await ctx.directory.groups(caller.workspace) if several else {}
@@ -143,9 +143,9 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
 async def _look(
     read: Callable[..., Awaitable[WaitingPage]], view: View
 ) -> tuple[Sequence[Waiting], Found[tuple[str, ...]]]:
-    """Where questions stand, until a page is full of rows, to the end, or as far as one look goes.
+    """The places of questions: until a page is full of rows, the list ends, or one look has read enough.
 
-    Only places are read, however many questions are equal; what is on the page is read later.
+    Only places are read, however many questions are equal. The questions on the page are read later.
     """
     places: list[Waiting] = []
     rows: list[tuple[str, ...]] = []
@@ -154,7 +154,7 @@ async def _look(
         try:
             page = await read(after=after)
         except ValueError:
-            page = WaitingPage([], None)  # the address goes on from where no page has ended
+            page = WaitingPage([], None)  # the address continues from a place at which no page ended
         places += page.places
         rows = folded((each.id, None if view.each else each.likeness) for each in places)
         after = page.after

@@ -1,4 +1,4 @@
-"""What a person looks for among many questions: by filter, by words, and how far one look goes."""
+"""Searching many questions by filter and by words, and how many questions one look reads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from handraise.server.auth.authenticator import CurrentPerson
 from handraise.server.web.inbox.search_text import normalized, search_text
 
 AT_ONCE = 300
-"""The places of so many questions are read together."""
+"""How many places of questions are read together."""
 SEARCHED_AT_ONCE = 100
-"""So many whole questions are read together, to be searched."""
+"""How many whole questions are read together for a search."""
 READS = 30
-"""So often one look reads: what is beyond some 3,000 questions, a person asks for."""
+"""How often one look reads: after some 3,000 questions, a person must ask for more."""
 MOST_TEXT = 10_000_000
-"""One look ends after so many characters too: agents choose how much they write."""
+"""How many characters one look reads at most: agents choose how much they write."""
 ON_A_PAGE = 50
 _LONGEST = 200
 _LONGEST_SHOWN = 60
@@ -46,7 +46,7 @@ class View:
     agent: str = ""
     conversation: str = ""
     to: str = ""
-    """A group, a person, or `*` for what anyone may answer."""
+    """A group, a person, or `*` for questions that anyone may answer."""
     after: str = ""
     number: int = 1
     each: bool = False
@@ -59,16 +59,16 @@ class View:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it is less than all there is."""
+        """Whether it shows only a part of the questions."""
         return self.is_filtered or bool(self.words)
 
     @property
     def is_search(self) -> bool:
-        """Whether questions must be looked at one by one to know which are meant."""
+        """Whether each question must be read to know if it fits."""
         return bool(self.words or self.to)
 
     def address(self, **changes: str | int | bool) -> str:
-        """The address of this view with some things changed, from its beginning unless told otherwise."""
+        """The address of this view with some changes, from its first page unless told otherwise."""
         wanted = {
             "all": changes.get("everything", self.everything) and "1",
             "q": changes.get("words", self.words),
@@ -88,7 +88,7 @@ class View:
 
     @property
     def unfiltered(self) -> str:
-        """The address of the same without words and filters."""
+        """The address of this view without words and filters."""
         return self.address(words="", agent="", conversation="", to="")
 
 
@@ -118,7 +118,7 @@ class Part(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """Something to choose in a filter. `shown` is what an agent wrote where it is not `ours`."""
+    """An option of a filter. `shown` is an agent's text if it is not `ours`."""
 
     value: str
     shown: str
@@ -127,7 +127,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """What the filters of a page have to choose from."""
+    """The options of a page's filters."""
 
     agents: Sequence[Offered]
     conversations: Sequence[Offered]
@@ -140,7 +140,7 @@ class Offers:
 
 
 async def view_of(request: Request, caller: CurrentPerson) -> View:
-    """What the address asks for; whatever makes no sense in it is left out."""
+    """What the address asks for; invalid values are ignored."""
 
     def given(name: str) -> str:
         return request.query_params.get(name, "")[:_LONGEST]
@@ -163,7 +163,7 @@ ViewDep = Annotated[View, Depends(view_of)]
 
 
 async def find(read: Read, view: View) -> Found[Question]:
-    """Read until a page is full of what fits, to the end, or as far as one look goes."""
+    """Read until a page is full, the list ends, or one look has read enough."""
     words = normalized(view.words).split()
     found: list[Question] = []
     looked, searched, after = 0, 0, view.after or None
@@ -186,7 +186,7 @@ async def find(read: Read, view: View) -> Found[Question]:
 
 
 def part_of(view: View, found: Found[T]) -> Part[T]:
-    """The page that the view asks for, out of what was found."""
+    """The page of the results that the view asks for."""
     start = (view.number - 1) * ON_A_PAGE
     more: str | None = None
     if start + ON_A_PAGE < len(found.items):
@@ -219,7 +219,7 @@ class Named(Protocol):
 
 
 def offers_of(view: View, questions: Sequence[Question], *, me: str, others: Sequence[Named] = ()) -> Offers:
-    """What to choose from: what these questions and others have, and what is chosen now."""
+    """The options: the values of these questions and of others, and what is chosen now."""
     known: Sequence[Named] = [*questions, *others]
     named = [name for question in questions for name in question.audience or (ANYONE,)]
     return Offers(
@@ -230,7 +230,7 @@ def offers_of(view: View, questions: Sequence[Question], *, me: str, others: Seq
 
 
 def offered_recipient(name: str, me: str) -> Offered:
-    """A recipient as one chooses it."""
+    """A recipient as an option of the filter."""
     if name == ANYONE:
         return Offered(name, gettext("anyone in the workspace"), ours=True)
     if name == me:

@@ -1,7 +1,7 @@
-"""What a search looks through in a question: all that its page shows of it, and nothing that it does not.
+"""The text of a question that a search reads: everything that its page shows, and nothing else.
 
-The asker's `state`, its key and the digests are on no page, so no search finds them. An erased question is gone from the
-store, and nothing of it is kept for searching.
+The asker's `state`, its key and the digests are on no page, so no search finds them. An erased question is gone from
+the store, and nothing of it is kept for searching.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def search_text(question: Question) -> str:
 
 
 def normalized(text: str) -> str:
-    """A text as it is compared: letters that mean the same are the same."""
+    """A text as searches compare it: letters that mean the same become the same."""
     return text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -66,7 +66,7 @@ def _field_texts(fields: Sequence[Field]) -> Iterator[str | None]:
 
 
 def _answer_texts(form: AnyForm, value: Json) -> Iterator[str]:
-    """What was written. What was chosen is among the options already, by the names that people know."""
+    """What a person wrote. Chosen options are searched by their labels already."""
     match form, value:
         case (Choice() | MultiChoice() | Confirm(), _):
             written = value if isinstance(value, (list, tuple)) else [value]
@@ -84,7 +84,7 @@ def _answer_texts(form: AnyForm, value: Json) -> Iterator[str]:
 
 
 def _values(value: Json) -> Iterator[str]:
-    """The names, texts and numbers in a value; yes and no are in too many to look for."""
+    """The names, texts and numbers in a value; yes and no are too frequent to search for."""
     match value:
         case dict():
             for name, one in value.items():

@@ -1,4 +1,4 @@
-"""What ended, newest first: who answered what, when and through what, and what ended otherwise."""
+"""Settled questions, newest first: who answered what, when and how, and which ended without an answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Ended:
     said: str | None
     """What was answered, or why it was not."""
     badge: str | None
-    """Said aloud of what ended without an answer though one was hoped for."""
+    """A label for questions that ended without the answer that was hoped for."""
     at: When
     took: str
     conversation: str | None
@@ -68,7 +68,7 @@ class Day:
 
 @pages.get("/settled")
 async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep) -> Response:
-    """What ended of this person's questions; for an administrator, of the whole workspace on request."""
+    """This person's settled questions; an administrator may see those of the whole workspace."""
     desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
 
     async def read(after: str | None) -> Page[Question]:
@@ -81,11 +81,11 @@ async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, vi
                 limit=SEARCHED_AT_ONCE,
             )
         except ValueError:
-            return Page([], None)  # the address goes on from where no page has ended
+            return Page([], None)  # the address continues from a place at which no page ended
 
     found = await find(read, view)
     part = part_of(view, found)
-    # What a filter leaves out is still there to be chosen instead.
+    # Values that the filter leaves out can still be chosen.
     others = (
         (await desk.list_settled(recipient=recipient, limit=SEARCHED_AT_ONCE)).items
         if view.is_narrowed
@@ -138,6 +138,6 @@ def _said(form: AnyForm, outcome: Outcome) -> str | None:
             text = reason
         case _:
             return None
-    # What is cut away need not be made visible first: a text may be long.
+    # Cut before making characters visible: a text may be long.
     line = visible_line(" ".join(text[: 2 * _LONGEST_SAID].split()))
     return line if len(line) <= _LONGEST_SAID else f"{line[: _LONGEST_SAID - 1]}…"

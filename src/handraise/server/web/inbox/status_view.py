@@ -1,4 +1,4 @@
-"""How a question stands, as its page says it: pending and what comes next, or settled and how."""
+"""The status of a question on its page: pending and what comes next, or settled and how."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAMES = {
 
 
 def verdict_of(question: Question) -> str:
-    """How a question stands, in one word: of an action that was decided, the decision."""
+    """The status of a question in one word; for an action that was decided, the decision."""
     if question.decision is None:
         return question.status.value
     if question.taken_back_at is not None:
@@ -45,7 +45,7 @@ def verdict_of(question: Question) -> str:
 
 
 def status_name(verdict: str) -> str:
-    """A status or a decision as a badge says it."""
+    """The text of a badge for a status or a decision."""
     known = _NAMES.get(verdict)
     return verdict.capitalize() if known is None else gettext(known)
 

@@ -1,6 +1,6 @@
-"""Values as a person reads them: nested tables instead of JSON, and differences where there is a before and an after.
+"""Values as people read them: nested tables instead of JSON, and differences if there is a before and an after.
 
-Everything here may be shown as it is: what was unseen in it is visible.
+Everything here may be shown as it is: invisible characters were made visible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Pairs: TypeAlias = tuple[tuple[str, str], ...]
 _MOST_LINES = 300
 _MOST_EQUALS = 800
 _MOST_DIFFERENCES = 10
-"""What is more than this is shown one after the other: comparing lines takes time by how many are equal, and an
+"""Larger texts are shown one after the other: the time to compare lines grows with the equal lines, and an
 agent chooses them."""
 _MANY_COLUMNS = 6
 _CODE = frozenset(
@@ -77,7 +77,7 @@ class Rows:
 
     rows: tuple[tuple[str, ValueView], ...]
     doubtful: frozenset[str] = frozenset()
-    """Names with letters of an alphabet that the others do not have: they may be made to look like another name."""
+    """Names with letters of an alphabet that the others do not have: they may imitate another name."""
     kind: Literal["rows"] = "rows"
 
 
@@ -119,12 +119,12 @@ ValueView: TypeAlias = Plain | Rows | Items | Grid | Difference
 
 
 def shown(value: Json) -> ValueView:
-    """A value as a person reads it; a before and an after in it as their difference."""
+    """A value as people read it; a before and an after are shown as their difference."""
     return _shown(value, _PAIRS if _differences_in(value) <= _MOST_DIFFERENCES else ())
 
 
 def arguments_of(value: Mapping[str, Json]) -> Rows:
-    """The arguments of an action, every one of them as it is."""
+    """The arguments of an action, each of them unchanged."""
     rows = ((visible_line(name), _argument(name, one)) for name, one in reading_order(value).items())
     return Rows(tuple(rows), _doubtful(value))
 
@@ -241,7 +241,7 @@ def _shown_list(value: Sequence[Json], pairs: _Pairs) -> ValueView:
 
 
 def _doubtful(names: Iterable[str]) -> frozenset[str]:
-    """Those of these names that mix alphabets, or are in another one than most of them."""
+    """The names that mix alphabets, or use another alphabet than most of the names."""
     found = {name: alphabets_of(name) for name in names}
     counts = Counter(each for alphabets in found.values() for each in alphabets)
     usual = {max(counts, key=lambda each: (counts[each], each == "LATIN"))} if counts else set()

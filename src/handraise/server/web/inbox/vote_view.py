@@ -1,4 +1,4 @@
-"""Votes on a page: who voted what, who agrees with whom, and whether the people who must agree still can."""
+"""Votes on a page: who voted what, who agrees with whom, and whether agreement is still possible."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Votes:
-    """How the votes on a question stand."""
+    """The state of the votes on a question."""
 
     quorum: int
     veto: bool
@@ -75,7 +75,7 @@ def votes_of(
     me: str,
     now: datetime,
 ) -> Votes | None:
-    """How the votes stand, the largest side first; None if one person decides alone."""
+    """The votes, the largest group first; None if one person decides alone."""
     if question.quorum == 1:
         return None
     found: dict[str, list[CastVote]] = {}

@@ -1,12 +1,12 @@
 // <handraise-question src="https://…/q/…"></handraise-question>: a question of Handraise in a page of yours.
 //
-// It makes a frame as tall as what is in it, and an event `handraise-settled` once the question is settled. Your page
+// It makes a frame as tall as its content, and an event `handraise-settled` once the question is settled. Your page
 // learns these two things, and the frame learns nothing of your page but its origin.
 
 const STATUSES = ["answered", "declined", "expired", "withdrawn", "exhausted"];
 const TALLEST = 20_000;
 const TITLES = { en: "A question to you", de: "Eine Frage an Sie" };
-// Without `allow-same-origin` the frame's form would come from nowhere and be refused. What opens in a new tab is a
+// Without `allow-same-origin` the frame's form would have no origin and be refused. What opens in a new tab is a
 // page like any other.
 const SANDBOX = "allow-forms allow-popups allow-popups-to-escape-sandbox allow-same-origin allow-scripts";
 const SHEET = new CSSStyleSheet();
@@ -70,7 +70,7 @@ class HandraiseQuestion extends HTMLElement {
   }
 }
 
-// The address of the frame behind a link; null for whatever is none, so that nothing in `src` runs in your page.
+// The address of the frame for a link; null for anything else, so that nothing in `src` runs in your page.
 function addressOf(src) {
   const address = src && URL.canParse(src) ? new URL(src) : null;
   if (!address || !/^https?:$/.test(address.protocol) || !/^\/q\/[\w-]+$/.test(address.pathname)) return null;

@@ -1,4 +1,4 @@
-// Tells the page around this frame how tall it is and, once it is, that the question is settled. It hears nothing else.
+// Tells the page around this frame its height, and when the question is settled. It tells nothing else.
 
 import { text } from "./inbox/texts.js";
 

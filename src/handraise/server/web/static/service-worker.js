@@ -1,5 +1,5 @@
-// Works while no page is open: shows what a push message says, and a kind page where there is no network.
-// It keeps files that are the same for everybody, and never a page of a person.
+// Works while no page is open: shows push messages, and a helpful page if there is no network.
+// It keeps only files that are the same for everybody, never a person's page.
 
 const CACHE = "handraise-1";
 const OFFLINE = "/static/offline.html";
@@ -7,9 +7,9 @@ const FILES = [OFFLINE, "/static/style.css", "/static/mark.svg"];
 const LONGEST = 200;
 const TITLES = { en: "A question waits for you", de: "Eine Frage wartet auf Sie" };
 
-// What changes something does not come by here: it is as the browser made it, and says truly where it comes from. And
-// Chromium loses a request of a page that is being left if a worker sees it first. A browser that cannot be told to pass
-// these by shows its own page where there is no network.
+// Requests that change something bypass this worker: they stay as the browser made them, with the true origin. Also,
+// Chromium loses a request of a page that is being left if a worker sees it first. A browser that cannot be told to
+// bypass the worker shows its own page if there is no network.
 const CHANGING = ["POST", "PUT", "PATCH", "DELETE"];
 const canPass = "addRoutes" in (self.InstallEvent?.prototype ?? {});
 const PAST_HERE = [...CHANGING.map((requestMethod) => ({ requestMethod })), { urlPattern: "/v1/*" }].map((condition) => ({ condition, source: "network" }));
@@ -54,7 +54,7 @@ self.addEventListener("push", (event) => {
 
 function notification(data) {
   let said = {};
-  try { said = data?.json() ?? {}; } catch { /* not ours to read; a browser wants to see something shown all the same */ }
+  try { said = data?.json() ?? {}; } catch { /* not our message; the browser still expects a notification */ }
   const text = (value, otherwise) => (typeof value === "string" && value.trim() ? value.slice(0, LONGEST) : otherwise);
   const url = addressOf(said?.url);
   return [
@@ -80,7 +80,7 @@ self.addEventListener("notificationclick", (event) => {
 async function open(address) {
   const windows = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
   const there = windows.find((each) => each.url === address);
-  // A page in which somebody may be writing is never led elsewhere.
+  // Never navigate a page in which somebody may be writing.
   await (there ? there.focus() : self.clients.openWindow(address));
 }
 

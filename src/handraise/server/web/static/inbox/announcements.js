@@ -1,4 +1,4 @@
-// What a page says about what happens while it is open. Names are written by others: they are text, and visible.
+// What a page says about events while it is open. Others write the names: they are shown as plain, visible text.
 
 import { person } from "./local_storage.js";
 import { text } from "./texts.js";
@@ -27,7 +27,7 @@ const seen = (name) =>
 // It follows "by".
 const nameOf = (by) => (by === person ? text("you") : seen(by));
 
-// Say something, with a link that leads on where there is one.
+// Say something, with a link if there is one.
 export function say(sentence, link, href) {
   if (!live) return null;
   live.replaceChildren(document.createTextNode(`${sentence} `));
@@ -46,7 +46,7 @@ export function sayNothing() {
   live.replaceChildren();
 }
 
-// Say something to those who listen to the page and do not see it.
+// Say something to people who use a screen reader.
 export function whisper(sentence) {
   let place = document.querySelector("[data-whisper]");
   if (!place) {
@@ -56,7 +56,7 @@ export function whisper(sentence) {
     place.dataset.whisper = "";
     document.body.append(place);
   }
-  // A region that comes together with its text is not read out.
+  // A region that is added together with its text is not read out.
   setTimeout(() => { place.textContent = sentence; }, 50);
 }
 

@@ -1,4 +1,4 @@
-// Small comforts of single controls.
+// Small conveniences of single controls.
 
 // Writing another answer also selects it.
 function tickOther(other) {
@@ -8,7 +8,7 @@ function tickOther(other) {
   });
 }
 
-// An instant is meant where the person is, unless they say otherwise.
+// A time is in the person's time zone, unless they choose another offset.
 function nearestZone(field) {
   const zone = field.parentElement.querySelector("select");
   let touched = field.value !== "" || zone.value !== "+00:00";

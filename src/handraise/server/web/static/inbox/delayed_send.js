@@ -1,7 +1,7 @@
-// Holds an answer back for a moment in which it can be taken back, where the asker allows that.
+// Delays sending an answer for a moment, so that it can be undone, if the asker allows that.
 //
 // A press counts until Undo is pressed. So an answer that is held back is sent at once when its page
-// is left or hidden, which may be the last that a browser lets a page do; and never once it was taken back.
+// is left or hidden, which may be the last thing that a browser lets a page do. It is never sent after Undo.
 
 import { seemsConnected } from "./event_stream.js";
 import { say } from "./announcements.js";
@@ -9,8 +9,8 @@ import { text } from "./texts.js";
 
 const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
 const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
-const PATIENCE = 10_000; // the milliseconds in which a server that is there answers
-const ACCIDENT = 400; // the milliseconds in which a second click or a held key is no decision
+const PATIENCE = 10_000; // the milliseconds in which a running server answers
+const ACCIDENT = 400; // a second click or a held key in these milliseconds is not a decision
 
 export function delaySend(page) {
   const longest = Number(page.dataset.undo ?? 0);
@@ -36,8 +36,8 @@ export function delaySend(page) {
     else if (!isSending) submit(form, event.submitter);
   });
 
-  // Send a form as the browser does. If the server seems to be away, ask first: otherwise the browser shows its own page,
-  // and what was written is out of sight.
+  // Send a form as the browser does. If the server may be down, check first: otherwise the browser shows its own page,
+  // and the person no longer sees what they wrote.
   async function submit(form, submitter) {
     isSending = true;
     if (seemsConnected() || (await isThere())) {
@@ -74,7 +74,7 @@ export function delaySend(page) {
     panel.addEventListener("keydown", (event) => { if (event.repeat) event.preventDefault(); });
   }
 
-  // Let go of what is held back, without sending it.
+  // Discard what is held back, without sending it.
   function stop() {
     if (!held) return null;
     const was = held;
@@ -138,7 +138,7 @@ async function isThere() {
   return answer !== null;
 }
 
-// What only leads to a look at one's changes decides nothing, and needs no undo.
+// A button that only shows the person's changes decides nothing, and needs no undo.
 function leadsOn(form, submitter) {
   if (submitter?.name === "do") return submitter.value === "edit";
   if ("changes" in (submitter?.dataset ?? {})) return true;

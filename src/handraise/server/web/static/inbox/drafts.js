@@ -1,4 +1,4 @@
-// What is typed stays in this browser until it is sent or the person signs out.
+// What a person types stays in this browser until it is sent or the person signs out.
 
 import { live, say } from "./announcements.js";
 import { person, store } from "./local_storage.js";
@@ -9,7 +9,7 @@ export const DRAFTS = "handraise.draft.";
 const keyOf = (id) => `${DRAFTS}${person}.${id}`;
 const isTick = (input) => input.matches("[type=radio], [type=checkbox]");
 
-// Keep what is typed into a form, and put back what was kept of it.
+// Keep what is typed into a form, and restore it later.
 export function keepDraft(form, id) {
   const key = keyOf(id);
   const inputs = [...form.querySelectorAll("input:not([type=hidden]), textarea, select")];
@@ -30,7 +30,7 @@ export function keepDraft(form, id) {
 
 export const hasDraft = (id) => store.get(keyOf(id)) !== null;
 
-// Of a question that has ended otherwise: show what was kept, once.
+// For a question that ended in another way: show what was kept, once.
 export function showDraft(page) {
   const key = keyOf(page.dataset.question);
   const kept = store.get(key);

@@ -1,4 +1,4 @@
-// Hears what happens, comes back by itself, and says when it cannot.
+// Receives events, reconnects by itself, and says when it cannot.
 
 import { SETTLED } from "./announcements.js";
 import { text } from "./texts.js";
@@ -8,8 +8,8 @@ const LONGEST_PAUSE = 30_000;
 const NOTICE_AFTER = 3_000;
 const LONG_AWAY = 60_000;
 
-// `heard(kind, event)` gets every event; `look()` is called when some may have been missed, also at the start: between
-// the page and its stream there is a gap. A page that is not `always` listened to lets go while nobody looks at it:
+// `heard(kind, event)` gets every event. `look()` is called when some may have been missed, also at the start: between
+// the page and its stream there is a gap. Unless it must `always` listen, a page disconnects while nobody looks at it:
 // a browser has few connections to one server, and every open tab would take one.
 export function listen({ heard, look, always = false }) {
   let source = null;
@@ -35,7 +35,7 @@ export function listen({ heard, look, always = false }) {
 
   async function lost() {
     disconnected();
-    // The browser comes back by itself unless it was refused; the server may only be starting.
+    // The browser reconnects by itself unless it was refused; the server may only be starting.
     if (source?.readyState !== EventSource.CLOSED) return;
     close();
     const answer = await fetch("/v1/me").catch(() => null);
@@ -73,7 +73,7 @@ export function listen({ heard, look, always = false }) {
   open();
 }
 
-// The note about the connection stands at the foot of the window, where it moves nothing.
+// The note about the connection is at the bottom of the window, where it does not move anything.
 
 let note = null;
 let noting = null;

@@ -1,4 +1,4 @@
-// Single keys, which can be turned off in a browser, and never take a letter that is being typed.
+// Keyboard shortcuts of one key. They can be turned off in a browser, and never act while a person types.
 
 import { store } from "./local_storage.js";
 
@@ -30,7 +30,7 @@ function choose(place) {
   tick.dispatchEvent(new Event("change", { bubbles: true }));
 }
 
-// What is folded away is unfolded first.
+// Unfold hidden parts first.
 function comeTo(control) {
   const fold = control?.closest("details");
   if (fold) fold.open = true;

@@ -1,5 +1,5 @@
-// Notifications, if the person turns them on: while the list is open in a tab, or also when none is, by web push.
-// They say who asks and what for. What is in a question is for its page.
+// Notifications, if the person turns them on: while the list is open in a tab, or without a tab by web push.
+// They say who asks and what for. Only the page shows the content of a question.
 
 import { person, store } from "./local_storage.js";
 import { text } from "./texts.js";
@@ -9,7 +9,7 @@ export const TOLD = "handraise.told.";
 const KEY = `${TOLD}${person}`;
 const PUSH = "/v1/push/subscriptions";
 
-const MOST = 5; // so many in a minute; what comes beyond is one more
+const MOST = 5; // notifications in a minute; one more stands for the rest
 const MINUTE = 60_000;
 
 const canNotify = () => "serviceWorker" in navigator && "Notification" in window;
@@ -21,7 +21,7 @@ export function startWorker() {
   navigator.serviceWorker?.register("/service-worker.js").catch(() => null);
 }
 
-// Tell of those of these questions that wait for this person, if they look at something else.
+// Notify this person of the questions that wait for them, unless they look at the page.
 export async function notify(ids) {
   const looksHere = document.visibilityState === "visible" && document.hasFocus();
   if (looksHere || !isOn() || !canNotify() || Notification.permission !== "granted") return;
@@ -35,7 +35,7 @@ export async function notify(ids) {
   }
 }
 
-// Who asks and what for, in the words of the question's page, where this person may answer it.
+// Who asks and what for, in the words of the question's page, if this person may answer it.
 async function headingOf(url) {
   const answer = await fetch(url, { headers: { accept: "text/html" } }).catch(() => null);
   if (!answer?.ok || answer.redirected) return null;
@@ -48,14 +48,14 @@ async function show(title, body, tag, url) {
   await worker.showNotification(title, { body, tag, icon: "/static/icon-192.png", data: { url } });
 }
 
-// A question that has ended needs nobody any more.
+// A question that has ended needs no notification.
 export async function closeNotification(id) {
   if (!isOn() || !canNotify()) return;
   const worker = await navigator.serviceWorker.getRegistration("/");
   for (const each of (await worker?.getNotifications({ tag: id })) ?? []) each.close();
 }
 
-// The switches on the page about oneself
+// The switches on the account page
 
 export async function startSwitches() {
   const place = document.querySelector("[data-told]");
@@ -116,7 +116,7 @@ async function startPush(push, note) {
   });
 }
 
-// The server's secret was replaced: it can tell this browser by the key of before only for a while.
+// The server's key was replaced: the server can use the old key for this browser only for a while.
 function isOfAnotherKey(made, key) {
   const bytes = made.options?.applicationServerKey;
   if (!bytes) return false;
@@ -162,7 +162,7 @@ export async function stopNotifications() {
   if (worker.pushManager) await unsubscribe(worker);
 }
 
-// Keeping the inbox as an app, where the browser offers it
+// Installing the inbox as an app, if the browser offers it
 
 export function startInstalling() {
   const place = document.querySelector("[data-install]");

@@ -1,4 +1,4 @@
-// Leads back to the row that a person came from. If it is gone, to the one that came after it.
+// Scrolls back to the row that a person came from. If it is gone, to the row that came after it.
 
 const KEY = "handraise.order";
 const PREFIX = "#q-";

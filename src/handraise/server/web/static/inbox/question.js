@@ -1,4 +1,4 @@
-// One question that is open: it says how it ends meanwhile, and keeps what was written.
+// The page of one question: it says if the question ends meanwhile, and keeps what was written.
 
 import { hasDraft, keepDraft, showDraft } from "./drafts.js";
 import { listen } from "./event_stream.js";
@@ -21,7 +21,7 @@ export function startQuestion(page) {
   let hasEnded = false;
 
   function end(kind, by, when) {
-    // Our own answer is on its way: the page that comes next says it better.
+    // This page's own answer is being sent: the next page shows the result.
     if (hasEnded || (by === person && sending.isSending())) return;
     hasEnded = true;
     const unsent = sending.stop() ? text("Yours was not sent.") : "";
@@ -47,7 +47,7 @@ export function startQuestion(page) {
     look,
   });
 
-  // The clock ends it also where nobody tells us.
+  // The question expires even if no event says so.
   const left = Number(page.dataset.left ?? Infinity) * 1000 + 1500;
   if (left < LONGEST_TIMER) setTimeout(look, left);
 }

@@ -1,4 +1,4 @@
-// The list: rows are marked where they stand, and new ones wait behind a line until the person wants them.
+// The list: changed rows are marked in place, and new rows wait behind a line until the person wants them.
 
 import { listen } from "./event_stream.js";
 import { inARow, live, say, sayNothing, SETTLED, whisper } from "./announcements.js";
@@ -16,7 +16,7 @@ export function startQueue(page) {
   let ended = 0;
   let looking = null;
 
-  // Many things may happen at once, and many people may look: each looks again a little later.
+  // Many things may happen at once while many people look: each page waits a little before it looks again.
   function lookSoon() {
     // A search reads many questions to find a few, so it is done again less often.
     const soon = "searched" in page.dataset ? 5_000 : 1_000;
@@ -48,7 +48,7 @@ export function startQueue(page) {
     return new DOMParser().parseFromString(await answer.text(), "text/html");
   }
 
-  // The heading says the same as the tab.
+  // The heading and the tab say the same.
   function showFacts(now) {
     const facts = now.querySelector("[data-facts]");
     if (facts) page.querySelector("[data-facts]")?.replaceChildren(...facts.cloneNode(true).childNodes);
@@ -84,7 +84,7 @@ export function startQueue(page) {
   }
 
   function offer(added, hasMore) {
-    // Where there are several pages, others move up without being new.
+    // If there are several pages, rows move up without being new.
     const count = hasMore ? added.filter((id) => asked.has(id)).length : added.length;
     const sentence = count === 0 ? text("The list has moved on.") : counted(count, "{count} new question.", "{count} new questions.");
     if (live.textContent.startsWith(sentence)) return;
@@ -97,7 +97,7 @@ export function startQueue(page) {
     });
   }
 
-  // Put the list as it is now in place of the one that is shown. What the person reads stays where it is.
+  // Replace the list with the current one. What the person reads stays where it is.
   function swap(now, added, byKeyboard = false) {
     const active = document.activeElement;
     const focused = active?.closest("[data-row]")?.dataset.row;
@@ -149,7 +149,7 @@ export function startQueue(page) {
 
 const rowsIn = (part) => new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
 
-// Everything is made anew, but for what the person may be in the middle of using.
+// Everything is made anew, except what the person may be using.
 function replaceChildren(old, fresh) {
   const kept = (child) => {
     const selector = STAYS.find((each) => child.matches(each));

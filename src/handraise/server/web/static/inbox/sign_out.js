@@ -1,4 +1,4 @@
-// Signing out takes along what this browser kept for a person.
+// Signing out removes what this browser kept for a person.
 
 import { DRAFTS } from "./drafts.js";
 import { store } from "./local_storage.js";
@@ -11,7 +11,7 @@ export function startSignOut() {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       store.forget(DRAFTS);
-      // While the session is there still: afterwards nobody could say whose notifications to end.
+      // Before the session ends: afterwards nobody knows whose notifications to end.
       await Promise.race([stopNotifications().catch(() => null), new Promise((done) => { setTimeout(done, PATIENCE); })]);
       form.submit();
     });

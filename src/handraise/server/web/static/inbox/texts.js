@@ -4,7 +4,7 @@ export const language = document.documentElement.lang || "en";
 
 const translations = language === "en" ? {} : (await import(`./texts_${language}.js`)).default;
 
-// Every sentence stands in the call, so that the catalogue finds it: text("Not {what}", { what: "sent" }).
+// Write every sentence in the call itself, so that the catalogue finds it: text("Not {what}", { what: "sent" }).
 export function text(sentence, values = {}) {
   return filled(translations[sentence] ?? sentence, values);
 }

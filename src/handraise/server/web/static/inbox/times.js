@@ -1,4 +1,4 @@
-// Keeps times true while a page is open, and on the browser's clock. The words are those of `span` and `moment` in
+// Keeps times up to date while a page is open, on the browser's clock. The words are those of `span` and `moment` in
 // presentation/times.py.
 
 import { counted, language, text } from "./texts.js";
