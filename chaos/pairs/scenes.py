@@ -209,9 +209,7 @@ async def _approved(place: Place) -> None:
 async def _ask_to_pay_again(place: Place) -> Question:
     try:
         return await place.desk.post("Which?", **_PAY)
-    except (
-        StoreUnavailable
-    ):  # it was removed at that moment: the asker asks again, as the error says
+    except StoreUnavailable:  # it was removed at that moment: the asker asks again, as the error says
         return await place.desk.post("Which?", **_PAY)
 
 

@@ -10,7 +10,7 @@ from handraise import Approval, Choice, Confirm
 from handraise.cli.terminal_texts import event_words
 from handraise.model.events import Event, EventKind
 from handraise.presentation.event_text import EventText, event_text
-from handraise.server.web.inbox.page_texts import story_of
+from handraise.server.web.inbox.page_texts import history_lines
 from handraise.testing.contract.channel import AT, a_question
 
 FORM = Choice.of("Blue", "Green")
@@ -87,7 +87,7 @@ def test_every_event_has_one_sentence_in_all_places(name: str) -> None:
     happened, text, quoted = SENTENCES[name]
     question = a_question(FORM, asker="bot")
     assert event_text(happened, FORM, asker="bot") == EventText(text, quoted)
-    [said] = story_of(question, [happened], "somebody else")
+    [said] = history_lines(question, [happened], "somebody else")
     assert (said.ours, said.quoted) == (text, quoted)
     terminal = event_words(happened, FORM, "bot")
     assert terminal == (f"{text}: {'; '.join(quoted)}" if quoted else text)

@@ -347,7 +347,9 @@ class PostgresStore:
             try:
                 rows = await self._fetch(workspace, "settle", **_columns(map(move_values, batch)))
             except StoreUnavailable as error:
-                error.refused = error.refused and len(rounds) == 1  # otherwise an earlier round may have been committed
+                error.refused = (
+                    error.refused and len(rounds) == 1
+                )  # otherwise an earlier round may have been committed
                 raise
             accepted = {(row["workspace"], row["id"]): row for row in rows}
             for place, move in zip(places, batch, strict=True):

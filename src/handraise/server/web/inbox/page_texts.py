@@ -54,7 +54,7 @@ _STANDINGS: dict[DeliveryStatus, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class HistoryLine:
     """One line of a story. `ours` is what we say; `quoted` is what somebody else wrote.
 
     `standing` is the state of a delivery, if the sentence does not say it: a message to somebody that
@@ -152,21 +152,23 @@ def _sure(evidence: str) -> str:
     return visible_line(evidence) if known is None else gettext(known)
 
 
-def story_of(question: Question, events: Sequence[Event], me: str) -> tuple[Said, ...]:
+def history_lines(question: Question, events: Sequence[Event], me: str) -> tuple[HistoryLine, ...]:
     """A question's history in words, oldest first; a long history is cut to its beginning and its end."""
     if len(events) > _LONGEST_STORY:
         more = len(events) - _LONGEST_STORY
-        left_out = Said(events[1].at, gettext("{count} more events, not shown here").format(count=more))
-        began, last = _said(question, events[0], me), events[1 - _LONGEST_STORY :]
-        return (began, left_out, *(_said(question, event, me) for event in last))
-    return tuple(_said(question, event, me) for event in events)
+        left_out = HistoryLine(
+            events[1].at, gettext("{count} more events, not shown here").format(count=more)
+        )
+        began, last = _history_line(question, events[0], me), events[1 - _LONGEST_STORY :]
+        return (began, left_out, *(_history_line(question, event, me) for event in last))
+    return tuple(_history_line(question, event, me) for event in events)
 
 
-def told_of(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[Said, ...]:
+def delivery_lines(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[HistoryLine, ...]:
     """Who was notified and through which channel, whether it arrived, and `why` not."""
     last = deliveries[-_LONGEST_STORY:]
     return tuple(
-        Said(
+        HistoryLine(
             each.sent_at or each.created_at,
             gettext(_TOLD[each.reason]).format(
                 recipient=recipient_name(each.recipient, viewer=me), channel=channel_name(each.channel)
@@ -179,7 +181,7 @@ def told_of(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[Said
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ScopeText:
     """How far an approval reaches: `before` and `after` are our words around the agent's `names` of arguments."""
 
     name: str
@@ -188,10 +190,10 @@ class Reach:
     after: str = ""
 
 
-def reach_of(form: Approval, scope: Scope, now: datetime) -> Reach:
+def scope_text(form: Approval, scope: Scope, now: datetime) -> ScopeText:
     """What a scope means, in plain words and with its end."""
     if scope == "once":
-        return Reach(gettext("Only this once"), gettext("Next time the agent has to ask again."))
+        return ScopeText(gettext("Only this once"), gettext("Next time the agent has to ask again."))
     end = moment_text(now + timedelta(seconds=form.remember_for))
     if scope == "session":
         name, sentence = gettext("For this conversation"), _reach_in_conversation(form)
@@ -199,7 +201,7 @@ def reach_of(form: Approval, scope: Scope, now: datetime) -> Reach:
         name, sentence = gettext("Always, until it ends"), _reach_anywhere(form)
     before, _, after = sentence.replace("{end}", end).partition("{names}")
     names = listed([gettext("“{name}”").format(name=visible_line(each)) for each in form.remember_by or ()])
-    return Reach(name, before, names if form.remember_by else "", after)
+    return ScopeText(name, before, names if form.remember_by else "", after)
 
 
 def _reach_in_conversation(form: Approval) -> str:
@@ -236,8 +238,8 @@ def _reach_anywhere(form: Approval) -> str:
     )
 
 
-def _said(question: Question, event: Event, me: str) -> Said:
+def _history_line(question: Question, event: Event, me: str) -> HistoryLine:
     told = event_text(event, question.form, asker=question.asker, viewer=me)
     evidence = str(event.data.get("evidence", "")) if isinstance(event.data, dict) else ""
     ours = f"{told.text}, {_sure(evidence)}" if evidence.startswith(VOUCHED) else told.text
-    return Said(event.at, ours, told.quoted)
+    return HistoryLine(event.at, ours, told.quoted)

@@ -60,11 +60,11 @@ from handraise.server.web.inbox.form_controls import (
 )
 from handraise.server.web.inbox.page_texts import (
     audience_of,
+    delivery_lines,
     end_at,
-    reach_of,
+    history_lines,
+    scope_text,
     since,
-    story_of,
-    told_of,
 )
 from handraise.server.web.inbox.queue_page import is_soon, kind_in_words
 from handraise.server.web.inbox.status_view import (
@@ -325,10 +325,10 @@ async def show(
     """Show the page of a question, with what the person has just sent."""
     me, now = context.person.id, datetime.now(UTC)
     events = await context.desk.history(question.id)
-    story = story_of(question, events, me)
+    story = history_lines(question, events, me)
     if context.outbox is not None:
         admin = context.person.role is Role.ADMIN
-        told = told_of(await context.outbox.deliveries(question.ref), me, why=admin)
+        told = delivery_lines(await context.outbox.deliveries(question.ref), me, why=admin)
         story = tuple(sorted((*story, *told), key=lambda said: said.at))
     form = question.form
     pending = question.outcome is None
@@ -456,7 +456,7 @@ def _approval(question: Question, form: Approval, now: datetime, typed: Submitte
     approved = decision if decision is not None and decision.approved else None
     chosen = next(iter((typed or {}).get("scope", ())), "once")
     scopes = [
-        {"value": scope, "reach": reach_of(form, scope, now), "ticked": scope == chosen}
+        {"value": scope, "reach": scope_text(form, scope, now), "ticked": scope == chosen}
         for scope in dict.fromkeys((ONCE, *form.scopes))
     ]
     return {
