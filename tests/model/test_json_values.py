@@ -6,6 +6,7 @@ import random
 import shutil
 import struct
 import subprocess
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,17 @@ def test_every_problem_is_told_not_only_the_first() -> None:
 
 def test_a_number_too_large_to_be_written_down_is_a_problem() -> None:
     assert [problem.path for problem in json_problems([10**5_000], "x", depth=3)] == ["x[0]"]
+
+
+@pytest.mark.parametrize("number", [1e23, -1e23, 1.5e22, 9007199254740994.0, 1.7976931348623157e308, 2.0**70])
+def test_a_large_number_has_one_canonical_text_also_as_postgresql_returns_it(number: float) -> None:
+    """PostgreSQL keeps the digits that were written, and returns 1e23 as a one and 23 zeros."""
+    returned = int(Decimal(repr(number)))
+    assert canonical_json(returned) == canonical_json(number)
+    assert canonical_json(int(number)) == canonical_json(number)
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 10**23 + 1, 10**400])
+def test_a_whole_number_that_no_float_is_has_no_canonical_text(number: int) -> None:
+    with pytest.raises(ValueError, match="2\\^53"):
+        canonical_json(number)

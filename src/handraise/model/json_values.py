@@ -59,9 +59,10 @@ def _utf_16(name: str) -> bytes:
 
 
 def _exact(value: int) -> float:
-    """A large whole number as JavaScript writes it. PostgreSQL returns a large float as one."""
+    """A large whole number as JavaScript writes it. PostgreSQL returns a large float as one, with zeros: 1e23 is 10**23."""
     try:
-        if (number := float(value)) == value:
+        number = float(value)
+        if value in (number, Decimal(repr(number))):
             return number
     except OverflowError:
         pass
