@@ -72,7 +72,9 @@ class Sealer:
             except StoreUnavailable as error:
                 _log.warning("a workspace cannot be sealed now; trying again later: %s", error)
             except BrokenChain:
-                continue  # logged once, in `_refuse`
+                continue  # logged once, in `check`
+            except Exception:  # noqa: BLE001 -- other workspaces are sealed all the same
+                _log.exception("the events of workspace %r cannot be sealed; trying again later", workspace)
         await self._check_some()
         return made
 
