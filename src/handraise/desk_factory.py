@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypedDict, Unpack
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
+from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
 from handraise.model.drafting import Limits
 from handraise.model.durations import Span
@@ -168,6 +169,7 @@ async def _open_desk(
             backend.store,
             backend.bus,
             directory=backend.directory,
+            policies=PolicyCache(backend.policies, clock),
             keep_settled=keep_settled,
             pending_quota=pending_quota,
             **options,
@@ -182,6 +184,7 @@ async def desk_from_store(
     bus: Bus,
     *,
     directory: Directory | None = None,
+    policies: PolicyCache | None = None,
     keep_settled: timedelta | None = None,
     pending_quota: int | None = None,
     **options: Unpack[DeskOptions],
@@ -189,7 +192,8 @@ async def desk_from_store(
     """A desk on a store and a bus of your own, which stay open when it closes.
 
     With a `directory`, a person who is named by a text has their groups from there, and a question to
-    somebody whom it does not know is refused.
+    somebody whom it does not know is refused. `policies` are those of the store's workspaces: if one has a
+    policy and they are not given, nothing can be posted there.
     """
     if pending_quota is not None and pending_quota < 1:
         raise ValueError(f"pending_quota is at least 1, or None for any number, not {pending_quota}")
@@ -202,6 +206,7 @@ async def desk_from_store(
         quota=pending_quota,
         directory=directory,
         recipients=None if directory is None else Recipients(directory),
+        policies=policies,
     )
     try:
         yield LocalDesk(

@@ -299,7 +299,7 @@ async def test_a_transaction_from_before_the_move_is_waited_for_and_comes_along(
             await transaction.start()
             # It writes before the fence is there to be seen, and commits long after.
             await old.execute(
-                "insert into handraise.policies (workspace, policy) values ($1, '{\"late\": 1}')", workspace
+                "insert into handraise.routing (workspace, policy) values ($1, '{\"late\": 1}')", workspace
             )
             steps: list[str] = []
             moving = asyncio.create_task(

@@ -13,6 +13,7 @@ from functools import partial
 from handraise.desk.batcher import BackgroundBatcher, KeyedBatcher
 from handraise.desk.bus_listener import BusListener
 from handraise.desk.feed_reader import FeedReader
+from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import DeskClosed
@@ -55,13 +56,16 @@ class Engine:
         quota: int | None = None,
         directory: Directory | None = None,
         recipients: Recipients | None = None,
+        policies: PolicyCache | None = None,
     ) -> None:
         """`rest` and `keep` are those of `Store.tidy`, `quota` is that of `Store.insert`.
 
-        `directory` gives the groups of people who are named by a text; `recipients` checks who can be asked.
+        `directory` gives the groups of people who are named by a text; `recipients` checks who can be asked;
+        `policies` are applied to what is posted.
         """
         self.directory = directory
         self.recipients = recipients
+        self.policies = policies or PolicyCache(None)
         self.opened_in = OpenedIn()
         self.public_url = public_url.rstrip("/") if public_url else None
         self._store = store

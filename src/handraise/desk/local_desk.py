@@ -25,6 +25,7 @@ from handraise.model.errors import (
     KeyConflict,
     NotApproved,
     PermissionDenied,
+    PolicyChanged,
     QuestionNotFound,
     QuotaExceeded,
     StoreUnavailable,
@@ -63,7 +64,7 @@ from handraise.model.provenance import (
 from handraise.model.questions import Draft, Question, Ref, changed
 from handraise.model.replay import says_approved
 from handraise.model.validation import check_answer
-from handraise.ports import Durability, Filter, IdFactory, Recovered, WaitingPage
+from handraise.ports import Durability, Filter, IdFactory, Inserted, Recovered, WaitingPage
 from handraise.ports.desk import (
     PAGE,
     SENDING_LEASE,
@@ -124,9 +125,9 @@ class LocalDesk(Desk):
         draft = self._draft(prompt, options)
         if options.get("check_recipients", True):
             await self._check_recipients(draft)
-        result = await self._engine.insert.submit(draft)
+        result = await self._insert(draft)
         if isinstance(result, QuotaExceeded) and await self.run_due():  # some of them were past their expiry
-            result = await self._engine.insert.submit(draft)
+            result = await self._insert(draft)
         if isinstance(result, KeyConflict) and options.get("if_exists") == "keep":
             result = result.existing or result
         if not isinstance(result, Question):
@@ -136,6 +137,15 @@ class LocalDesk(Desk):
         self._engine.remember(result)
         self._engine.notify_feed(self._workspace)
         return self._with_url(result)
+
+    async def _insert(self, draft: Draft) -> Inserted:
+        """Let the policy decide, and register the question; decide again if the policy has changed meanwhile."""
+        policies, until = self._engine.policies, time.monotonic() + _PATIENCE
+        while True:
+            result = await self._engine.insert.submit(await policies.apply(draft))
+            if not isinstance(result, PolicyChanged) or time.monotonic() > until:
+                return result
+            policies.forget(draft.workspace)
 
     async def _check_recipients(self, draft: Draft) -> None:
         """Raise `InvalidQuestion` if the directory does not know a recipient, unless it was already asked."""
@@ -280,11 +290,24 @@ class LocalDesk(Desk):
             raise NotApproved(question_id, question.outcome, "the stored action is not the one approved")
         # Not from the id factory, which a caller may choose: two requests must never have the same id.
         request = uuid.uuid4().hex if request is None else request
-        if not await self._engine.store.consume(question.ref, digest=digest, by=self._asker, request=request):
+        if not await self._consume(question, digest, request):
             # If it is no longer stored, nobody has consumed it.
             raise _why_not_used(await self.get(question_id), await self.history(question_id), digest)
         self._engine.notify_feed(self._workspace)
         return decision.action
+
+    async def _consume(self, question: Question, digest: str, request: str) -> bool:
+        """Consume an approval. If a rule gave it, the policy must still allow it."""
+        used = {"digest": digest, "by": self._asker, "request": request}
+        if not isinstance(question.outcome, Answered) or question.outcome.source != "policy":
+            return await self._engine.store.consume(question.ref, **used)
+        policies = self._engine.policies
+        for _ in range(2):  # the second time with the policy as it is now, if this process had an older one
+            allowed = await policies.still_allows(question)
+            if await self._engine.store.consume(question.ref, **used, decided_by=allowed):
+                return True
+            policies.forget(question.workspace)
+        return False
 
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""
@@ -611,6 +634,8 @@ def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> 
         return NotApproved(question.id, question.outcome, why)
     if isinstance(question.outcome, Answered) and question.outcome.source == "grant":
         why = "its grant has ended, or the person who gave the grant may no longer decide this"
+    elif isinstance(question.outcome, Answered) and question.outcome.source == "policy":
+        why = "the policy no longer allows it"
     else:
         why = "it was not used in time"
     return ApprovalLapsed(question.id, question.outcome, f"{why}. Ask again")

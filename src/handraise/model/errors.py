@@ -4,6 +4,8 @@ HandraiseError
 ├── InvalidQuestion   (ValueError)       refused at ask time; nothing was registered
 ├── KeyConflict       (ValueError)       the key already names a different question
 ├── QuotaExceeded     (RuntimeError)     the asker has too many pending questions already; nothing was registered
+├── InvalidPolicy     (ValueError)       the policy has problems; nothing was changed
+├── PolicyChanged     (RuntimeError)     the policy kept changing while the question was posted
 ├── InvalidAnswer     (ValueError)       does not fit; the question stays pending
 ├── AnswerTypeMismatch    (ValueError)       fits the form, but not the asker's own type
 ├── PermissionDenied       (PermissionError)  this person may not do this to this question
@@ -105,6 +107,25 @@ class QuotaExceeded(HandraiseError, RuntimeError):
             "have. Wait for answers or withdraw questions that nobody needs any more, then ask again. An "
             "administrator can withdraw them too (handraise withdraw --asker), or raise HANDRAISE_PENDING_QUOTA."
         )
+
+
+class InvalidPolicy(ProblemsError):
+    """The policy cannot be stored like this; nothing was changed."""
+
+    code = "invalid_policy"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This policy cannot be stored:", problems)
+
+
+class PolicyChanged(HandraiseError, RuntimeError):
+    """The question was decided by an older version of the policy; nothing was registered. A desk decides it again."""
+
+    code = "policy_changed"
+
+    def __init__(self, workspace: str) -> None:
+        self.workspace = workspace
+        super().__init__(f"The policy of workspace {workspace!r} keeps changing. Ask again.")
 
 
 class PermissionDenied(HandraiseError, PermissionError):

@@ -24,7 +24,7 @@ class Status(StrEnum):
     EXHAUSTED = "exhausted"
 
 
-Source = Literal["person", "default", "grant"]
+Source = Literal["person", "default", "grant", "policy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,10 @@ class Answered:
     def __str__(self) -> str:
         if self.source == "grant":
             return f"answered {self.value!r} by a grant of {self.by}"
+        if self.source == "policy":
+            return (
+                f"answered {self.value!r} by the policy, in rule {(self.by or '').removeprefix('policy:')!r}"
+            )
         if self.source == "default":
             return f"answered {self.value!r} by default, because its time ran out"
         return f"answered {self.value!r} by {self.by}"

@@ -8,6 +8,7 @@ from handraise.model.errors import PermissionDenied
 from handraise.model.forms import Approval
 from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
+from handraise.model.rulings import POLICY
 
 GROUP = "group:"
 ANYONE = "*"
@@ -69,6 +70,8 @@ def responder_of(by: str | Responder) -> Responder:
         raise PermissionDenied(responder.id, "that name means anyone, and only a person can answer")
     if responder.id.startswith(GROUP):
         raise PermissionDenied(responder.id, "a group cannot answer, only one of its people can")
+    if responder.id.startswith(POLICY):
+        raise PermissionDenied(responder.id, "that name is reserved for the rules of a policy")
     if responder.id.startswith(OPERATOR):
         raise PermissionDenied(responder.id, "that name is reserved for users of the command line")
     for name in (responder.id, *responder.groups):

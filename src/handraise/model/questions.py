@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from handraise.model.decisions import Decision, decision_of
 from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.outcomes import Answered, Outcome, Status
+from handraise.model.outcomes import Answered, Outcome, Status, outcome_of
+from handraise.model.rulings import Ruling
 from handraise.model.timelines import Step, Timeline, gaps_of, timeline_of
 
 T = TypeVar("T", bound="Draft")
@@ -31,6 +32,27 @@ class Vote:
 
     by: str
     ballot: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How many of these people and groups must be among those who agree.
+
+    The need of a later `stage` counts, and its people are asked, when all needs of the stages before it are met.
+    """
+
+    people: tuple[str, ...]
+    count: int = 1
+    stage: int = 0
+
+
+def needs_from_json(stored: list[dict[str, Any]]) -> tuple[Need, ...]:
+    """The needs that are stored with a question."""
+    return tuple(Need(tuple(each["people"]), each["count"], each["stage"]) for each in stored)
+
+
+RequiredEvidence = Literal["session", "passkey"]
+"""The evidence of a person that a policy can require: that they signed in, or a passkey for this very decision."""
 
 
 class Difference(NamedTuple):
@@ -66,6 +88,12 @@ class Draft:
     """For how many seconds a person may take an answer back before it is sent."""
     shared: bool = False
     """Whether other askers of the workspace that use the same shared key get this question too."""
+    needs: tuple[Need, ...] = ()
+    """Who must be among those who agree, if the policy says more than recipients and a quorum do."""
+    evidence: RequiredEvidence | None = None
+    """The evidence of a person that the policy requires for an answer."""
+    ruling: Ruling | None = field(default=None, repr=False)
+    """What the workspace's policy decided when it was posted, or None without a policy."""
 
     @property
     def ref(self) -> Ref:
@@ -92,12 +120,14 @@ class Draft:
         """What makes two questions with the same key the same question.
 
         Context, state, the tool call, the trace, the attempts allowed and the time to undo are left out: a
-        program that runs again may give other values for them.
+        program that runs again may give other values for them. If a policy changed the question, what counts is
+        what the asker had asked for.
         """
-        return canonical_json(self._defined())
+        return canonical_json(self.defined())
 
-    def _defined(self) -> dict[str, Json]:
-        return {
+    def defined(self) -> dict[str, Json]:
+        """The parts of the definition, as the asker asked."""
+        defined: dict[str, Json] = {
             "asker": self.key_owner,
             "prompt": self.prompt,
             "form": form_to_json(self.form),
@@ -107,6 +137,7 @@ class Draft:
             "veto": self.veto,
             "steps": [[step.after.total_seconds(), step.do, *step.to, step.record] for step in self.steps],
         }
+        return defined if self.ruling is None else defined | self.ruling.asked
 
     def differences(self, other: Draft) -> tuple[Difference, ...]:
         """The parts in which this question differs from another one, with both values."""
@@ -120,7 +151,7 @@ class Draft:
 
     def _parts(self) -> dict[str, Json]:
         """The parts that define the question, with those of its form and timeline."""
-        defined = self._defined()
+        defined = self.defined()
         form: dict[str, Json] = json.loads(defined.pop("form"))
         steps: list[list[Json]] = defined.pop("steps")
         return (
@@ -195,17 +226,27 @@ class Question(Draft):
         return max(planned, self.stepped_at + sum(gaps_of(self.steps)[last:place], timedelta()))
 
 
+_WITHOUT_POLICY: dict[str, Any] = {"needs": (), "evidence": None, "ruling": None}
 _UNLESS_SAID = {each.name: each.default for each in fields(Question) if each.default is not MISSING}
 
 
 def drafted(**values: Any) -> Draft:
-    """A draft with a value for each of its fields."""
-    return _made(Draft, values)
+    """A draft with a value for each of its fields that an asker gives."""
+    return _made(Draft, {**_WITHOUT_POLICY, **values})
+
+
+def redrafted(draft: T, **changes: Any) -> T:
+    """The same draft or question with other values for some of its fields, before it is stored."""
+    return _made(type(draft), {**vars(draft), **changes})
 
 
 def posted(draft: Draft, asked_at: datetime) -> Question:
-    """The question that a draft has just become."""
-    return _made(Question, {**_UNLESS_SAID, **vars(draft), "asked_at": asked_at})
+    """The question that a draft has just become. A policy may have settled it at once."""
+    values = {**_UNLESS_SAID, **vars(draft), "asked_at": asked_at}
+    if draft.ruling is not None and (ending := draft.ruling.ending) is not None:
+        outcome = outcome_of(ending.status, asked_at, ending.record)
+        values |= {"status": outcome.status, "outcome": outcome}
+    return _made(Question, values)
 
 
 def restored(**values: Any) -> Question:

@@ -1,4 +1,4 @@
-"""What changes in a workspace besides its questions: people, groups, keys, addresses, routing, links and sessions.
+"""What changes in a workspace besides its questions: people, groups, keys, policies, addresses, routing, links and sessions.
 
 Each change leaves one event in the audit trail, with who made it and what was different before. It belongs to
 no question, so it is in no feed and no history. It never holds a secret.
@@ -15,6 +15,7 @@ from handraise.model.deliveries import Address
 from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
 from handraise.model.people import GROUP
+from handraise.model.policy_versions import PolicyVersion
 
 _SALT = "salt"
 """The key of the random text in the stored data of an event. Without it, nobody can guess an erased event."""
@@ -39,6 +40,8 @@ class WorkspaceEventKind(StrEnum):
     LINK_USED = "link.used"
     SESSION_OPENED = "session.opened"
     SESSION_ENDED = "session.ended"
+    POLICY_CHANGED = "policy.changed"
+    SUSPENSION_LIFTED = "policy.suspension_lifted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +145,33 @@ def routing_put(before: Json, after: Json, *, by: str | None) -> Change | None:
     if before == after:
         return None
     return Change(WorkspaceEventKind.ROUTING_CHANGED, by, {"from": before, "to": after})
+
+
+def policy_put(before: Json, after: PolicyVersion) -> Change:
+    """A new version of the policy was stored. The event has the rules that differ, by name, and other settings."""
+    one, other = _policy_parts(before), _policy_parts(after.document)
+    changes: dict[str, Json] = {
+        name: {"from": one.get(name), "to": other.get(name)}
+        for name in sorted({*one, *other})
+        if one.get(name) != other.get(name)
+    }
+    details: dict[str, Json] = {"version": after.version, "changes": changes}
+    return Change(WorkspaceEventKind.POLICY_CHANGED, after.by, details)
+
+
+def suspension_lifted(name: str, rule: str, *, by: str | None) -> Change:
+    """A rule that was suspended by a spot check may allow questions again."""
+    return Change(WorkspaceEventKind.SUSPENSION_LIFTED, by, {"rule": name, "digest": rule})
+
+
+def _policy_parts(document: Json) -> dict[str, Json]:
+    """The parts of a policy document that are compared: each rule by its name, and every other setting."""
+    if not isinstance(document, dict):
+        return {}
+    rules = document.get("rules", [])
+    others = {name: value for name, value in document.items() if name != "rules"}
+    order: Json = [each.get("name") for each in rules]
+    return others | {"order of rules": order} | {f"rule {each.get('name')}": each for each in rules}
 
 
 def link_created(link: Link, *, by: str | None) -> Change:

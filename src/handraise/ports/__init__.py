@@ -1,4 +1,4 @@
-"""The ports that a desk needs: a store, a bus, a directory, an outbox and a ledger.
+"""The ports that a desk needs: a store, a bus, a directory, an outbox, a ledger and policies.
 
 Their docstrings are the contract.
 
@@ -12,6 +12,7 @@ from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
 from handraise.ports.ledger import Head, Ledger, SignedHeads
 from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
+from handraise.ports.policies import Policies
 from handraise.ports.store import (
     AGES,
     MAX_EVENTS_SCANNED,
@@ -43,6 +44,7 @@ __all__ = [
     "Ledger",
     "Outbox",
     "OutboxEntry",
+    "Policies",
     "QueueStats",
     "Recovered",
     "RoutedEntry",
@@ -56,10 +58,11 @@ __all__ = [
 
 
 class Backend(NamedTuple):
-    """What an address opens: five ports that belong together."""
+    """What an address opens: six ports that belong together."""
 
     store: Store
     bus: Bus
     directory: Directory
     outbox: Outbox
     ledger: Ledger
+    policies: Policies

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from handraise.model.errors import KeyConflict, QuotaExceeded
+from handraise.model.errors import KeyConflict, PolicyChanged, QuotaExceeded
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 
@@ -91,7 +92,7 @@ AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
 """The ages by which pending questions are counted: a minute, ten, an hour, six, a day, a week, and older."""
 
 
-Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded
+Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded | PolicyChanged
 """The result of inserting a draft: the new or the stored question, or the reason why it was refused."""
 
 
@@ -122,6 +123,11 @@ class Store(Protocol):
         With a `quota`, a new question of an asker that already has that many pending in its workspace is not
         registered: the item's result is a `QuotaExceeded`. The statement that registers decides this.
         Concurrent calls may not see each other's questions, and exceed the quota by that number.
+
+        The statement also checks that the draft was decided by the latest version of the workspace's policy (0 if
+        there is none), and that the rule that settles it, if any, is not suspended; else the item's result is a
+        `PolicyChanged`. A draft whose ruling has an `ending` is stored as settled, with the events `asked` and that
+        of its ending, and does not count for the quota.
         """
         ...
 
@@ -138,6 +144,8 @@ class Store(Protocol):
         `still_may_respond`, is dropped (the event `voted` names them as `uncounted`), and a grant is valid
         only if its giver may answer this very question. A revocation of the grant, a removal of such a person
         and a change of their groups count if they were acknowledged before.
+
+        A denial of a question that was a spot check of a rule suspends the rule in the same transaction.
         """
         ...
 
@@ -216,12 +224,16 @@ class Store(Protocol):
         """How many questions an asker has pending in a workspace."""
         ...
 
-    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
+    async def consume(
+        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
+    ) -> bool:
         """Consume the approval of an action, with one event; False if there is none to consume.
 
         One conditional statement: the question is answered with an approval of exactly this digest, was asked
         by `by`, and has been neither consumed nor taken back; its `valid_for` is not over; and if it was
-        answered by a grant, the grant is valid now, and its giver may answer the question. Its history must
+        answered by a grant, the grant is valid now, and its giver may answer the question; and if it was
+        answered by the policy, `decided_by` is a ruling of its latest version, by a rule that is not
+        suspended. Its history must
         agree: it ended once, with an approval of this digest. Of any number of requests one gets True. That
         request is stored in the event and gets True again each time it is repeated, which changes nothing.
         """

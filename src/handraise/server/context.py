@@ -17,13 +17,14 @@ from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
+from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.model.drafting import Limits
 from handraise.model.problems import HandraiseError
 from handraise.model.seals import Signer
-from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, SignedHeads, Store
+from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Policies, SignedHeads, Store
 from handraise.ports.channel import Channel
 from handraise.ports.outbox import DividedOutbox
 from handraise.server.channel_setup import Links, open_channels
@@ -52,6 +53,7 @@ class ServerContext:
     directory: Directory
     outbox: Outbox
     ledger: Ledger
+    policies: Policies
     signer: Signer | None
     signed_heads: SignedHeads | None
     new_id: IdFactory
@@ -174,6 +176,7 @@ async def open_context(
             keep=None if settings.keep_settled_days is None else timedelta(days=settings.keep_settled_days),
             quota=settings.pending_quota or None,
             recipients=_recipients(settings, directory),
+            policies=PolicyCache(backend.policies),
         )
         metrics.count_waits(lambda: len(engine.waiters))
         try:
@@ -187,6 +190,7 @@ async def open_context(
                 directory=directory,
                 outbox=backend.outbox,
                 ledger=backend.ledger,
+                policies=backend.policies,
                 signer=signer,
                 signed_heads=heads,
                 new_id=new_id,

@@ -14,7 +14,8 @@ from handraise.model.forms import AnyForm, Scope
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.outcomes import Outcome, Source, Status, outcome_of
-from handraise.model.questions import Question, Vote
+from handraise.model.questions import Need, Question, RequiredEvidence, Vote
+from handraise.model.rulings import Effect, RuleMode, Ruling, ruling_from_json
 from handraise.model.timelines import Escalation, Timeline, steps_of
 from handraise.model.workspace_events import WorkspaceEvent, WorkspaceEventKind
 from handraise.ports import Durability, Recovered
@@ -113,9 +114,44 @@ class VoteRecord(Record):
     ballot: str
 
 
+class NeedRecord(Record):
+    """How many of these people and groups must be among those who agree, and in which stage they are asked."""
+
+    people: tuple[str, ...]
+    count: int = 1
+    stage: int = 0
+
+
+class MatchRecord(Record):
+    """A rule of the policy that matched. `failed` means that its expression could not be evaluated."""
+
+    rule: str
+    effect: Effect
+    mode: RuleMode = "enforce"
+    failed: bool = False
+
+
+class RulingRecord(Record):
+    """What the workspace's policy decided when the question was posted: its version and the rules that matched.
+
+    `asked` has what the asker had asked for, for each part that the policy changed. `checked` is set if the question is
+    a spot check of a rule that would have allowed it.
+    """
+
+    version: int
+    matches: tuple[MatchRecord, ...] = ()
+    asked: dict[str, Any] = {}
+    checked: str | None = None
+
+    @classmethod
+    def of(cls, ruling: Ruling) -> RulingRecord:
+        """The record of a ruling."""
+        return cls.model_validate(ruling.to_json())
+
+
 LEFT_OUT = frozenset({"overdue"})
 """The fields of a question that are not sent: only a store and its desk use them."""
-_MADE_OVER = frozenset({"state", "steps", "votes", "outcome"})
+_MADE_OVER = frozenset({"state", "steps", "votes", "outcome", "ruling", "needs"})
 _AS_THEY_ARE = tuple(
     each.name for each in fields(Question) if each.name not in LEFT_OUT and each.name not in _MADE_OVER
 )
@@ -142,6 +178,9 @@ class QuestionRecord(Record):
     max_attempts: int | None = None
     undo_for: float = 0.0
     shared: bool = False
+    needs: tuple[NeedRecord, ...] = ()
+    evidence: RequiredEvidence | None = None
+    ruling: RulingRecord | None = None
     timeline: TimelineRecord | None = None
     asked_at: datetime
     expires_at: datetime | None = None
@@ -168,6 +207,10 @@ class QuestionRecord(Record):
             timeline=None if timeline is None else TimelineRecord.of(timeline),
             votes=tuple(VoteRecord(by=vote.by, ballot=vote.ballot) for vote in question.votes),
             outcome=None if outcome is None else OutcomeRecord.of(outcome),
+            needs=tuple(
+                NeedRecord(people=each.people, count=each.count, stage=each.stage) for each in question.needs
+            ),
+            ruling=None if question.ruling is None else RulingRecord.of(question.ruling),
         )
 
     def question(self) -> Question:
@@ -178,6 +221,8 @@ class QuestionRecord(Record):
             steps=() if self.timeline is None else steps_of(self.timeline.timeline()),
             votes=tuple(Vote(vote.by, vote.ballot) for vote in self.votes),
             outcome=None if self.outcome is None else self.outcome.outcome(),
+            needs=tuple(Need(each.people, each.count, each.stage) for each in self.needs),
+            ruling=None if self.ruling is None else ruling_from_json(self.ruling.model_dump()),
         )
 
 

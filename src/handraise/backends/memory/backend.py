@@ -9,6 +9,7 @@ from handraise.backends.memory.bus import MemoryBus
 from handraise.backends.memory.directory import MemoryDirectory
 from handraise.backends.memory.ledger import MemoryLedger
 from handraise.backends.memory.outbox import MemoryOutbox
+from handraise.backends.memory.policies import MemoryPolicies
 from handraise.backends.memory.store import MemoryStore
 from handraise.ports import Backend, Clock
 
@@ -20,4 +21,5 @@ async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
     directory, outbox = MemoryDirectory(store, clock), MemoryOutbox(store, clock)
     store.groups_known, store.is_administrator = directory.groups_known, directory.is_administrator
     directory.addresses = outbox.addresses
-    yield Backend(store, MemoryBus(), directory, outbox, MemoryLedger(store, directory, outbox, clock))
+    ledger = MemoryLedger(store, directory, outbox, clock)
+    yield Backend(store, MemoryBus(), directory, outbox, ledger, MemoryPolicies(store, clock))

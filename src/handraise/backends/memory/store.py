@@ -12,7 +12,7 @@ from functools import partial
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.pagination import paged, read_cursor, settled_page
-from handraise.model.errors import QuotaExceeded
+from handraise.model.errors import PolicyChanged, QuotaExceeded
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
@@ -29,6 +29,7 @@ from handraise.model.people import (
 )
 from handraise.model.questions import Draft, Question, Ref, Vote, posted
 from handraise.model.replay import says_approved
+from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
 from handraise.model.statistics import Ending, ending_of
 from handraise.model.urgency import likeness_of, urgency_of
@@ -72,6 +73,8 @@ class MemoryStore:
         self.may_go: Callable[[Ref], bool] = lambda _: True
         self.groups_known: Callable[[str, str], frozenset[str] | None] = lambda _, __: None
         self.is_administrator: Callable[[str, str], bool] = lambda _, __: False
+        self.decides: Callable[[str, Ruling | None], bool] = lambda _, __: True
+        self.checked: Callable[[Ref, str | None, str], None] = lambda _, __, ___: None
         self._voters: dict[Ref, dict[str, _Right]] = {}
         self._givers: dict[Ref, _Right] = {}
 
@@ -102,6 +105,8 @@ class MemoryStore:
             results.append(self._keep(*done, by=move.by, channel=move.channel, data=data))
             if move.new_grant is not None and done[0].status is Status.ANSWERED:
                 self._grant(move, move.new_grant)
+            if move.negative and done[0].status is not Status.PENDING and question.ruling is not None:
+                self.checked(question.ref, question.ruling.checked, move.by)
         return results
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
@@ -210,7 +215,9 @@ class MemoryStore:
         """How many are pending; see the port."""
         return len(self._pending_of(workspace, asker))
 
-    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
+    async def consume(
+        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
+    ) -> bool:
         """Use up an approval; see the port."""
         question = self._questions.get(ref)
         if question is None or question.asker != by:
@@ -224,6 +231,8 @@ class MemoryStore:
         if not isinstance(outcome, Answered) or not question.decision or outcome.value["digest"] != digest:
             return False
         if question.taken_back_at is not None or not self._is_good(question, outcome):
+            return False
+        if outcome.source == "policy" and not (decided_by and self.decides(ref.workspace, decided_by)):
             return False
         if not says_approved(await self.history(ref), digest):
             return False
@@ -480,13 +489,21 @@ class MemoryStore:
         stored = self._seen(known or draft.ref)
         if stored is not None:
             return same_question(draft, stored)
-        if quota is not None and len(self._pending_of(draft.workspace, draft.asker)) >= quota:
-            return QuotaExceeded(draft.asker, draft.workspace, quota)
+        if not self.decides(draft.workspace, draft.ruling):
+            return PolicyChanged(draft.workspace)
         question = posted(draft, self._now())
+        is_pending = question.status is Status.PENDING
+        if is_pending and quota is not None and len(self._pending_of(draft.workspace, draft.asker)) >= quota:
+            return QuotaExceeded(draft.asker, draft.workspace, quota)
         if draft.key:
             self._keys[draft.workspace, draft.key_owner, draft.key] = draft.ref
         bisect.insort(self._pending.setdefault(draft.workspace, []), draft.id)
-        return self._keep(question, EventKind.ASKED, by=draft.asker)
+        asked = replace(question, status=Status.PENDING, outcome=None)
+        self._keep(asked, EventKind.ASKED, by=draft.asker)
+        if is_pending or draft.ruling is None or draft.ruling.ending is None:
+            return asked
+        record = draft.ruling.ending.record
+        return self._keep(question, EventKind(question.status.value), by=record.get("by"), data=record)
 
     def _keep(
         self,

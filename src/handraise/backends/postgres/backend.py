@@ -20,6 +20,7 @@ from handraise.backends.postgres.schema import migrate, move_in
 from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.sql.directory import SqlDirectory
 from handraise.backends.sql.outbox import SqlOutbox
+from handraise.backends.sql.policies import SqlPolicies
 from handraise.ports import Backend, Clock
 
 
@@ -60,6 +61,7 @@ def ports_on(database: Database, direct: str) -> Backend:
         SqlDirectory(executor),
         SqlOutbox(executor),
         PostgresLedger(executor),
+        SqlPolicies(executor),
     )
 
 

@@ -32,7 +32,7 @@ order by recipient;
 
 -- name: policy
 -- How a workspace reaches its people.
-select policy from handraise.policies where workspace = :workspace;
+select policy from handraise.routing where workspace = :workspace;
 
 -- name: lock_policy
 -- Make those who replace it wait for each other until the end of their transactions.
@@ -40,7 +40,7 @@ select pg_advisory_xact_lock(hashtextextended('handraise routing ' || :workspace
 
 -- name: put_policy
 -- Replace how a workspace reaches its people.
-insert into handraise.policies (workspace, policy) values (:workspace, :policy::text::json)
+insert into handraise.routing (workspace, policy) values (:workspace, :policy::text::json)
 on conflict (workspace) do update set policy = excluded.policy;
 
 -- name: workspaces_with_entries

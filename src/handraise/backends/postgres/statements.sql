@@ -2,19 +2,28 @@
 
 -- name: insert
 -- Register questions. One whose key or id exists, archived or not, is not returned. With a quota, a question that would
--- give its asker more pending questions than that is not registered; it is returned without an instant. `pending` is
--- how many its asker had before, up to the quota.
+-- give its asker more pending questions than that is not registered, and neither is one that was decided by another
+-- version of the policy, or by a rule that is suspended; it is returned with the reason as `refused`. `pending` is how
+-- many its asker had before, up to the quota.
 with given as materialized (
     select t.*, row_number() over (partition by t.workspace, t.asker) as place
     from unnest(
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
         :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
         :recipients::text[], :quorum::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
-        :expire_after::float8[], :undo_for::float8[], :shared::bool[]
+        :expire_after::float8[], :undo_for::float8[], :shared::bool[], :needs::text[], :evidence::text[],
+        :ruling::text[], :policy_version::int[], :rule::text[], :ended_as::text[], :ended_with::text[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
-        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared
+        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared, needs, evidence,
+        ruling, policy_version, rule, ended_as, ended_with
     )
+),
+policy as materialized (
+    select
+        g.workspace,
+        coalesce((select max(p.version) from handraise.policies as p where p.workspace = g.workspace), 0) as version
+    from (select distinct workspace from given) as g
 ),
 asker as materialized (
     select
@@ -33,20 +42,33 @@ asker as materialized (
     where :quota::bigint is not null
 ),
 draft as materialized (
-    select given.*, coalesce(asker.pending + given.place > :quota::bigint, false) as is_beyond
+    select
+        given.*,
+        case
+            when given.policy_version <> policy.version then 'policy'
+            when given.rule is not null and exists (
+                select from handraise.rule_suspensions as s
+                where s.workspace = given.workspace and s.rule = given.rule
+            ) then 'policy'
+            when given.ended_as is null and asker.pending + given.place > :quota::bigint then 'quota'
+        end as refused
     from given
+    join policy on policy.workspace = given.workspace
     left join asker on asker.workspace = given.workspace and asker.asker = given.asker
 ),
 posted as (
     insert into handraise.questions (
         asked_at, expires_at, max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
-        trace, recipients, prompt, form, context, state, steps, undo_for, shared
+        trace, recipients, prompt, form, context, state, steps, undo_for, shared, needs, evidence, ruling,
+        status, settled_at, outcome
     )
     select
         coalesce(:now::timestamptz, now()),
         coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
         max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
-        trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, shared
+        trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, shared,
+        needs::jsonb, evidence, ruling::json, coalesce(ended_as, 'pending'),
+        case when ended_as is not null then coalesce(:now::timestamptz, now()) end, ended_with::json
     from draft
     where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
             select from handraise.archive_index as x where x.workspace = draft.workspace and x.id = draft.id
@@ -60,9 +82,9 @@ posted as (
             select from handraise.events as e
             where e.workspace = draft.workspace and e.actor = draft.asker and e.key = draft.key
         ))
-        and not is_beyond
+        and refused is null
     on conflict do nothing
-    returning workspace, id, asker, conversation, asked_at, recipients, steps,
+    returning workspace, id, asker, conversation, asked_at, recipients, steps, status, outcome,
         handraise.urgency(expires_at, form, false) as urgency,
         hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness
 ),
@@ -76,6 +98,7 @@ opened as (
     from posted,
         jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
             with ordinality as r (recipient, place)
+    where status = 'pending'
     union all
     select
         null, min(place - 1)::smallint, urgency, likeness, false, false, workspace, id, recipient, asker,
@@ -83,18 +106,24 @@ opened as (
     from posted,
         jsonb_array_elements(steps) with ordinality as s (step, place),
         jsonb_array_elements_text(step -> 'to') as recipient
-    where recipients <> '[]' and not recipients ? recipient
+    where status = 'pending' and recipients <> '[]' and not recipients ? recipient
     group by workspace, id, recipient, asker, conversation, urgency, likeness
 ),
 logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor)
-    select asked_at, workspace, id, 'asked', asker from posted
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select asked_at, workspace, id, kind, actor, data
+    from (
+        select 1 as place, asked_at, workspace, id, 'asked' as kind, asker as actor, null::jsonb as data from posted
+        union all
+        select 2, asked_at, workspace, id, status, outcome ->> 'by', outcome::jsonb from posted where status <> 'pending'
+    ) as happened
+    order by place
 )
-select p.workspace, p.id, p.asked_at, a.pending
+select p.workspace, p.id, p.asked_at, a.pending, null as refused
 from posted as p
 left join asker as a on a.workspace = p.workspace and a.asker = p.asker
 union all
-select d.workspace, d.id, null, null from draft as d where d.is_beyond;
+select d.workspace, d.id, null, null, d.refused from draft as d where d.refused is not null;
 
 -- name: settle
 -- Decide moves on pending questions, at most one for each question. A refused move is not returned. A grant is locked
@@ -195,7 +224,8 @@ moved as (
         end
     returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.voters, q.steps_taken,
         q.stepped_at,
-        q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting,
+        q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting, m.negative,
+        q.ruling ->> 'checked' as checked,
         case when m.granting is not null then m.principals::jsonb - m.actor end as giver_groups,
         case
             when m.granting is not null
@@ -240,6 +270,14 @@ granted as (
         conversation, actor, id, giver_groups, giver_backed
     from moved
     where status = 'answered' and granting is not null
+),
+suspended as (
+    insert into handraise.rule_suspensions (at, workspace, rule, question_id, actor)
+    select settled_at, workspace, checked, id, actor
+    from moved
+    where checked is not null and negative and status <> 'pending'
+    on conflict do nothing
+    returning at, workspace, rule, question_id, actor
 )
 select workspace, id, status, settled_at, attempts, votes, steps_taken, stepped_at from moved;
 
@@ -266,6 +304,7 @@ with used as (
             workspace, form, outcome, settled_at, handraise.audience(recipients, steps, steps_taken),
             coalesce(:now::timestamptz, now())
         )
+        and (outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(workspace, :policy_version, :rule))
     returning workspace, id, consumed_at
 ),
 logged as (
@@ -304,6 +343,9 @@ used as (
         and handraise.is_good(
             a.workspace, a.form, a.outcome, a.settled_at,
             handraise.audience(a.recipients, a.steps, a.steps_taken), coalesce(:now::timestamptz, now())
+        )
+        and (
+            a.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(a.workspace, :policy_version, :rule)
         )
     returning a.workspace, a.id, a.consumed_at
 ),

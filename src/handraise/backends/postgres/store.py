@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from handraise.backends.sql.parameters import (
     grant_query,
     move_values,
     page_query,
+    ruling_values,
     settled_query,
     taken_back_data,
     to_json,
@@ -38,12 +39,13 @@ from handraise.backends.sql.rows import (
     waiting_page,
 )
 from handraise.backends.sql_files import load_statements
-from handraise.model.errors import QuotaExceeded, StoreUnavailable
+from handraise.model.errors import PolicyChanged, QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move, same_question
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
+from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
@@ -170,14 +172,16 @@ class PostgresStore:
         count: int = rows[0]["count"]
         return count
 
-    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
+    async def consume(
+        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
+    ) -> bool:
         """Use up an approval; see the port."""
         used = {"id": ref.id, "actor": by, "digest": digest, "request": request}
-        # The last statement only reads, in its own transaction: it also sees what the others waited for.
-        for name in ("consume", "consume_archived", "consumed_by"):
-            if await self._fetch(ref.workspace, name, **used):
+        for name in ("consume", "consume_archived"):
+            if await self._fetch(ref.workspace, name, **used, **ruling_values(decided_by)):
                 return True
-        return False
+        # This statement only reads, in its own transaction: it also sees what the others waited for.
+        return bool(await self._fetch(ref.workspace, "consumed_by", **used))
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Claim the task of showing a question; see the port."""
@@ -301,7 +305,7 @@ class PostgresStore:
         if counted is not None:
             self._allowances.counted(_pending_by_asker(drafts, rows), counted)
         asked_at = {Ref(row["workspace"], row["id"]): row["asked_at"] for row in rows if row["asked_at"]}
-        beyond = {Ref(row["workspace"], row["id"]) for row in rows if not row["asked_at"]}
+        refused_by = {Ref(row["workspace"], row["id"]): row["refused"] for row in rows if row["refused"]}
         results: dict[int, Inserted] = {}
         for place, draft in enumerate(drafts):
             at = asked_at.pop(draft.ref, None)
@@ -309,7 +313,7 @@ class PostgresStore:
                 results[place] = posted(draft, at)
         known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
         if known:
-            results.update(await self._existing(known, beyond, quota or 0))
+            results.update(await self._existing(known, refused_by, quota or 0))
         refused = [place for place, result in results.items() if isinstance(result, QuotaExceeded)]
         if 0 < len(refused) < len(known):
             # The others used up quota that they did not need, because they were stored before.
@@ -318,9 +322,9 @@ class PostgresStore:
         return [results[place] for place in range(len(drafts))]
 
     async def _existing(
-        self, drafts: Sequence[tuple[int, Draft]], beyond: Collection[Ref], quota: int
+        self, drafts: Sequence[tuple[int, Draft]], refused_by: Mapping[Ref, str], quota: int
     ) -> dict[int, Inserted]:
-        """What is already stored under the keys or ids of these drafts; what is not stored was `beyond` the quota."""
+        """What is already stored under the keys or ids of these drafts; what is not stored was refused."""
         by_key = await self._read_by_keys(
             [(d.workspace, d.key_owner, d.key) for _, d in drafts if d.key is not None]
         )
@@ -331,8 +335,10 @@ class PostgresStore:
             stored = by_key.get((draft.workspace, draft.key_owner, draft.key or "")) or by_id.get(draft.ref)
             if stored is not None:
                 results[place] = same_question(draft, stored)
-            elif draft.ref in beyond:
+            elif refused_by.get(draft.ref) == "quota":
                 results[place] = QuotaExceeded(draft.asker, draft.workspace, quota)
+            elif refused_by.get(draft.ref) == "policy":
+                results[place] = PolicyChanged(draft.workspace)
             else:
                 raise StoreUnavailable("The question was neither stored nor found; post it again.")
         return results

@@ -11,6 +11,7 @@ from handraise.backends.shards.directory import ShardedDirectory
 from handraise.backends.shards.ledger import ShardedLedger
 from handraise.backends.shards.outbox import ShardedOutbox
 from handraise.backends.shards.placement import ShardRouter
+from handraise.backends.shards.policies import ShardedPolicies
 from handraise.backends.shards.shard import Shard
 from handraise.backends.shards.store import ShardedStore
 from handraise.ports import Backend, Clock
@@ -44,6 +45,7 @@ async def open_shards(
                 ShardedDirectory(router),
                 ShardedOutbox(router),
                 ShardedLedger(router),
+                ShardedPolicies(router),
             )
         finally:
             await router.close()

@@ -24,7 +24,8 @@ with recursive walk (source, workspace) as (
             (2, (select min(workspace) from handraise.people)),
             (3, (select min(workspace) from handraise.agent_keys)),
             (4, (select min(workspace) from handraise.addresses)),
-            (5, (select min(workspace) from handraise.policies))
+            (5, (select min(workspace) from handraise.routing)),
+            (6, (select min(workspace) from handraise.policies))
     ) as s (source, workspace)
     union all
     select walk.source, case walk.source
@@ -32,6 +33,7 @@ with recursive walk (source, workspace) as (
         when 2 then (select min(n.workspace) from handraise.people as n where n.workspace > walk.workspace)
         when 3 then (select min(n.workspace) from handraise.agent_keys as n where n.workspace > walk.workspace)
         when 4 then (select min(n.workspace) from handraise.addresses as n where n.workspace > walk.workspace)
+        when 5 then (select min(n.workspace) from handraise.routing as n where n.workspace > walk.workspace)
         else (select min(n.workspace) from handraise.policies as n where n.workspace > walk.workspace)
     end
     from walk

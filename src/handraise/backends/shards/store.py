@@ -16,6 +16,7 @@ from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Durability, Filter, Inserted, QueueStats, SettledPage, WaitingPage
@@ -146,11 +147,15 @@ class ShardedStore:
         """How many are pending; see the port."""
         return await self._router.read(workspace, lambda ports: ports.store.count_pending(workspace, asker))
 
-    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
+    async def consume(
+        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
+    ) -> bool:
         """Use up an approval; see the port."""
         return await self._router.write(
             ref.workspace,
-            lambda ports: ports.store.consume(ref, digest=digest, by=by, request=request),
+            lambda ports: ports.store.consume(
+                ref, digest=digest, by=by, request=request, decided_by=decided_by
+            ),
             is_noop=lambda consumed: not consumed,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, get_type_hints
 
 import pydantic_core
@@ -14,7 +14,8 @@ from handraise.model.deliveries import Delivery, Try
 from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move, NewGrant
-from handraise.model.questions import Draft, Question
+from handraise.model.questions import Draft, Need, Question
+from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT, Seal
 from handraise.model.timelines import Step, steps_to_json
 from handraise.model.workspace_events import Change
@@ -38,6 +39,14 @@ def json_text(value: Json) -> str:
     return pydantic_core.to_json(value).decode()  # six times as fast as `json.dumps`
 
 
+def _needs_text(needs: tuple[Need, ...]) -> str | None:
+    return json_text([asdict(each) for each in needs]) if needs else None
+
+
+def _ruling_text(ruling: Ruling | None) -> str | None:
+    return None if ruling is None else json_text(ruling.to_json())
+
+
 def _steps_text(steps: tuple[Step, ...]) -> str | None:
     return json_text(steps_to_json(steps)) if steps else None
 
@@ -47,6 +56,8 @@ _WRITERS: dict[Any, Callable[[Any], Any]] = {
     AnyForm: form_to_json,
     tuple[str, ...]: json_text,
     tuple[Step, ...]: _steps_text,
+    tuple[Need, ...]: _needs_text,
+    Ruling | None: _ruling_text,
 }
 _HINTS = get_type_hints(Draft, include_extras=True)
 _DRAFT = [(each.name, _WRITERS.get(_HINTS[each.name])) for each in fields(Draft)]
@@ -58,7 +69,27 @@ def draft_values(draft: Draft) -> dict[str, Any]:
     last = draft.steps[-1] if draft.steps else None
     values["undo_for"] = draft.undo_for or None
     values["expire_after"] = last.after.total_seconds() if last and last.ends else None
+    values |= policy_values(draft)
     return values
+
+
+def policy_values(draft: Draft) -> dict[str, Any]:
+    """What the policy decided about a draft, and by which version and rule."""
+    ending = None if draft.ruling is None else draft.ruling.ending
+    return {
+        **ruling_values(draft.ruling),
+        "ended_as": None if ending is None else ending.status,
+        "ended_with": None if ending is None else json_text(ending.record),
+    }
+
+
+def ruling_values(ruling: Ruling | None) -> dict[str, Any]:
+    """The version of the policy, 0 for none, and the digest of the rule that settles a question, if one does."""
+    ending = None if ruling is None else ruling.ending
+    return {
+        "policy_version": 0 if ruling is None else ruling.version,
+        "rule": None if ending is None else ending.rule,
+    }
 
 
 def move_values(move: Move) -> dict[str, Any]:

@@ -23,8 +23,10 @@ from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Ses
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
-from handraise.model.questions import Question, Vote, changed, restored
+from handraise.model.policy_versions import PolicyVersion, Suspension
+from handraise.model.questions import Need, Question, Vote, changed, needs_from_json, restored
 from handraise.model.routing import Recent
+from handraise.model.rulings import Ruling, ruling_from_json
 from handraise.model.seals import Hold, Removal, Seal
 from handraise.model.statistics import Ending
 from handraise.model.timelines import Step, steps_from_json
@@ -126,6 +128,8 @@ _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
     tuple[str, ...]: lambda stored: tuple(json.loads(stored)),
     tuple[Step, ...]: lambda stored: steps_from_json(json.loads(stored)),
     tuple[Vote, ...]: _votes,
+    tuple[Need, ...]: lambda stored: needs_from_json(json.loads(stored)),
+    Ruling: lambda stored: ruling_from_json(json.loads(stored)),
 }
 
 stored_address = row_reader(Address, to="destination")
@@ -139,6 +143,8 @@ stored_hold = row_reader(Hold, by="actor")
 stored_key = row_reader(AgentKey)
 stored_link = row_reader(Link)
 stored_person = row_reader(Person)
+stored_policy_version = row_reader(PolicyVersion, by="actor")
+stored_suspension = row_reader(Suspension, by="actor")
 # These two use different column names for what is also in the row of their person.
 stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")
 stored_session = row_reader(Session, id="session_id", created_at="opened_at")
@@ -181,6 +187,9 @@ def asked_of(row: Row) -> Json:
         **{name: row[name] for name in as_it_is},
         **{name: from_json(row[name]) for name in texts},
         "veto": bool(row["veto"]),
+        # Left out without a policy: most questions have none of them.
+        **{name: from_json(row[name]) for name in ("needs", "ruling") if row[name] is not None},
+        **({"evidence": row["evidence"]} if row["evidence"] is not None else {}),
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from handraise.backends.sql.directory import SqlDirectory
 from handraise.backends.sql.outbox import SqlOutbox
+from handraise.backends.sql.policies import SqlPolicies
 from handraise.backends.sql_files import check_newer_schema, load_migrations
 from handraise.backends.sqlite.bus import SqliteBus
 from handraise.backends.sqlite.connections import SqliteConnections
@@ -47,6 +48,7 @@ async def open_sqlite(
             SqlDirectory(executor),
             SqlOutbox(executor),
             SqliteLedger(executor, connections),
+            SqlPolicies(executor),
         )
     finally:
         bus.close()

@@ -31,14 +31,14 @@ select recipient from addresses where workspace = :workspace and channel = :chan
 
 -- name: policy
 -- How a workspace reaches its people.
-select policy from policies where workspace = :workspace;
+select policy from routing where workspace = :workspace;
 
 -- name: lock_policy
 -- Nothing to do.
 
 -- name: put_policy
 -- Replace how a workspace reaches its people.
-insert into policies (workspace, policy) values (:workspace, :policy)
+insert into routing (workspace, policy) values (:workspace, :policy)
 on conflict (workspace) do update set policy = excluded.policy;
 
 -- name: workspaces_with_entries

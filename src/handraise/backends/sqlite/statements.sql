@@ -1,16 +1,21 @@
 -- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them in one commit.
 
 -- name: insert
--- Register a question, unless its key or id exists, or its asker has as many pending as a quota allows.
+-- Register a question, unless its key or id exists, its asker has as many pending as a quota allows, or it was decided by
+-- another version of the policy or by a rule that is suspended.
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
-    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared
+    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, needs, evidence, ruling,
+    status, settled_at, outcome
 )
 select
     :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :quorum, :veto, :max_attempts,
     :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
-    :undo_for, :shared
-where (:quota is null or :quota > (
+    :undo_for, :shared, :needs, :evidence, :ruling,
+    coalesce(:ended_as, 'pending'), case when :ended_as is not null then :now end, :ended_with
+where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
+and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
+and (:quota is null or :ended_as is not null or :quota > (
     select count(*)
     from (
         select 1
@@ -157,6 +162,20 @@ returning
         where s.key not in (select key from json_each(votes))
     ) end as uncounted;
 
+-- name: suspend_rule
+-- Suspend a rule, because a spot check of it was denied.
+insert into rule_suspensions (workspace, rule, question_id, at, actor)
+select :workspace, q.ruling ->> '$.checked', q.id, :now, :actor
+from questions as q
+where q.workspace = :workspace and q.id = :id and q.ruling ->> '$.checked' is not null
+on conflict do nothing;
+
+-- name: is_decided_by
+-- A row if this version of the policy is the latest, and this rule is not suspended.
+select 1
+where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
+    and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule);
+
 -- name: grant
 -- Remember an approval.
 insert into grants (
@@ -203,6 +222,13 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
             join audiences as a on a.workspace = w.workspace and a.name = w.name
             where g.workspace = :workspace and g.id = questions.outcome ->> '$.grant'
                 and g.revoked_at is null and g.expires_at > :now and a.id = :id
+        )
+    )
+    and (
+        outcome ->> '$.source' is not 'policy'
+        or (
+            :policy_version = (select max(version) from policies where workspace = :workspace)
+            and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
         )
     )
 returning id;

@@ -15,6 +15,8 @@ from handraise.backends.sql.parameters import (
     grant_query,
     move_values,
     page_query,
+    policy_values,
+    ruling_values,
     settled_query,
     taken_back_data,
     to_json,
@@ -37,12 +39,13 @@ from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.sqlite.statements import run
 from handraise.backends.sqlite.timestamps import length, micros, now_by
-from handraise.model.errors import QuotaExceeded, StoreUnavailable
+from handraise.model.errors import PolicyChanged, QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move, NewGrant, same_question
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
+from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.timelines import steps_from_json
 from handraise.model.urgency import likeness_of, urgency_without_expiry
@@ -200,13 +203,15 @@ class SqliteStore:
         count: int = rows[0]["count"]
         return count
 
-    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
+    async def consume(
+        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
+    ) -> bool:
         """Use up an approval; see the port."""
 
         def work(connection: sqlite3.Connection) -> bool:
             now, used = self._now(), {"digest": digest, "request": request}
             place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
-            if run(connection, "consume", digest=digest, now=now, **place):
+            if run(connection, "consume", digest=digest, now=now, **place, **ruling_values(decided_by)):
                 _log(connection, ref, "consumed", now, actor=by, data=used)
                 return True
             return bool(run(connection, "consumed_by", **place, **used))
@@ -410,6 +415,12 @@ def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite
 def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int | None) -> Inserted:
     values = draft_values(draft)
     rows = run(connection, "insert", now=now, quota=quota, **values)
+    if rows and values["ended_as"]:
+        _log(connection, draft.ref, "asked", now, actor=draft.asker)
+        new = posted(draft, instant(rows[0]["asked_at"]))
+        record = from_json(values["ended_with"])
+        _log(connection, draft.ref, values["ended_as"], now, actor=record.get("by"), data=record)
+        return new
     if rows:
         run(
             connection,
@@ -426,6 +437,9 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
         named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
         stored = _read(connection, "read_by_key", now=now, **named)
     stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
+    decided_by = {"workspace": draft.workspace, **policy_values(draft)}
+    if stored is None and not run(connection, "is_decided_by", **decided_by):
+        return PolicyChanged(draft.workspace)
     if stored is None and quota is not None:
         return QuotaExceeded(draft.asker, draft.workspace, quota)
     if stored is None:
@@ -455,6 +469,9 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)
+    if status != "pending" and move.negative:
+        place = {"workspace": move.question.workspace, "id": move.question.id}
+        run(connection, "suspend_rule", actor=move.by, now=now, **place)
     return moved_question(move, rows[0])
 
 

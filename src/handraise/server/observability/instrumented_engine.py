@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from handraise.desk.engine import REST, Engine
+from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
 from handraise.model.durations import Span
 from handraise.model.errors import StoreUnavailable
@@ -42,6 +43,7 @@ class InstrumentedEngine(Engine):
         keep: timedelta | None = None,
         quota: int | None = None,
         recipients: Recipients | None = None,
+        policies: PolicyCache | None = None,
     ) -> None:
         self._metrics = metrics
         self._recorded: dict[Ref, float] = {}
@@ -57,6 +59,7 @@ class InstrumentedEngine(Engine):
             keep=keep,
             quota=quota,
             recipients=recipients,
+            policies=policies,
         )
 
     def remember(self, question: Question) -> None:

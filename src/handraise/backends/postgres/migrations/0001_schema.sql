@@ -64,6 +64,11 @@ create table handraise.questions (
     -- By what right each vote was given: true if the directory gave it, false if only the calling program vouched for
     -- it, null if the directory did not know the person. Those whose votes were dropped are here too.
     voters        jsonb,
+    -- What the policy of the workspace requires in addition: who must be among those who agree, and which evidence.
+    needs         jsonb,
+    evidence      text        collate "C",
+    -- The version of the policy that applied, the rules that matched, and what the asker had asked for instead.
+    ruling        json,
     outcome       json,
     primary key (workspace, id),
     check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')),
@@ -551,12 +556,12 @@ create index addresses_by_id on handraise.addresses (workspace, channel, id);
 
 create policy seen_when_adopted on handraise.addresses for select to current_user using (true);
 
-create table handraise.policies (
+create table handraise.routing (
     workspace     text        collate "C" primary key,
     policy        json        not null
 );
 
-create policy seen_when_adopted on handraise.policies for select to current_user using (true);
+create policy seen_when_adopted on handraise.routing for select to current_user using (true);
 
 -- Events that nobody has been told of yet.
 create table handraise.outbox (
@@ -776,15 +781,15 @@ begin
     loop
         execute format(
             'create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, '
-            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for on handraise.%I '
+            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, needs, evidence, ruling on handraise.%I '
             'for each row when ('
             '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.quorum, '
             'old.veto, old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, '
-            'old.undo_for) '
+            'old.undo_for, old.needs, old.evidence, old.ruling::text) '
             'is distinct from '
             '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.quorum, '
             'new.veto, new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, '
-            'new.undo_for)) '
+            'new.undo_for, new.needs, new.evidence, new.ruling::text)) '
             'execute function handraise.refuse_change(''asked'')',
             kept
         );
@@ -1139,6 +1144,41 @@ create table handraise.retention (
 );
 
 create policy seen_when_over on handraise.retention for select to current_user using (true);
+
+-- The versions of a workspace's policy. The latest applies.
+create table handraise.policies (
+    at            timestamptz not null,
+    version       integer     not null,
+    workspace     text        collate "C" not null,
+    actor         text        collate "C",
+    document      json        not null,
+    primary key (workspace, version)
+);
+
+create policy seen_when_adopted on handraise.policies for select to current_user using (true);
+
+-- Rules that do not allow anything any more, because a person denied a question that was a spot check. `rule` is the
+-- digest of the rule: a rule that is written differently is another one.
+create table handraise.rule_suspensions (
+    at            timestamptz not null,
+    workspace     text        collate "C" not null,
+    rule          text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    actor         text        collate "C",
+    primary key (workspace, rule)
+);
+
+-- Whether a rule of this version of the policy decides now: it is the latest version, and the rule is not suspended.
+create function handraise.is_policy(workspace text, version integer, rule text) returns boolean
+    language sql stable parallel safe
+    return (
+        select max(p.version) = is_policy.version
+        from handraise.policies as p
+        where p.workspace = is_policy.workspace
+    ) and not exists (
+        select from handraise.rule_suspensions as s
+        where s.workspace = is_policy.workspace and s.rule = is_policy.rule
+    );
 
 -- What is neither removed nor erased: a whole workspace, or one question of it.
 create table handraise.holds (
@@ -1789,15 +1829,16 @@ begin
             handraise.numbering, handraise.seals, handraise.removals, handraise.retention
         to handraise_app;
     grant insert on handraise.changes to handraise_app;
-    grant select, insert on handraise.events, handraise.salts, handraise.holds to handraise_app;
+    grant select, insert on handraise.events, handraise.salts, handraise.holds, handraise.policies to handraise_app;
     -- A desk may complete a move that has been decided.
     grant select, update on handraise.archive, handraise.homes to handraise_app;
     grant select, insert, update
-        on handraise.questions, handraise.grants, handraise.agent_keys, handraise.policies, handraise.deliveries,
+        on handraise.questions, handraise.grants, handraise.agent_keys, handraise.routing, handraise.deliveries,
             handraise.placements
         to handraise_app;
     grant select, insert, delete
-        on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox
+        on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox,
+            handraise.rule_suspensions
         to handraise_app;
     grant select, insert, update, delete
         on handraise.inbox, handraise.listeners, handraise.people, handraise.requests, handraise.addresses

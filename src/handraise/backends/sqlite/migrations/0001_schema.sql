@@ -58,6 +58,11 @@ create table questions (
     -- By what right each vote was given: true if the directory gave it, false if only the calling program vouched for
     -- it, null if the directory did not know the person. Those whose votes were dropped are here too.
     voters        text,
+    -- What the policy of the workspace requires in addition: who must be among those who agree, and which evidence.
+    needs         text,
+    evidence      text,
+    -- The version of the policy that applied, the rules that matched, and what the asker had asked for instead.
+    ruling        text,
     outcome       text,
     primary key (workspace, id),
     check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null))
@@ -70,7 +75,7 @@ create unique index questions_by_owner_and_key
 -- these columns: `consumed_at` once, `taken_back_at` once and only until it is consumed, `unreached_at`.
 create trigger asked_stays before update of
     id, asked_at, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context,
-    state, steps, undo_for
+    state, steps, undo_for, needs, evidence, ruling
 on questions
 begin
     select raise(abort, 'what was asked does not change');
@@ -353,7 +358,7 @@ create table addresses (
 
 create index addresses_by_id on addresses (workspace, channel, id);
 
-create table policies (
+create table routing (
     workspace     text    primary key,
     policy        text    not null
 ) strict, without rowid;
@@ -462,6 +467,27 @@ create index removals_by_seal on removals (workspace, seal, number) where seal i
 create table retention (
     workspace     text    primary key,
     keep          integer
+) strict, without rowid;
+
+-- The versions of a workspace's policy. The latest applies.
+create table policies (
+    workspace     text    not null,
+    version       integer not null,
+    at            integer not null,
+    actor         text,
+    document      text    not null,
+    primary key (workspace, version)
+) strict, without rowid;
+
+-- Rules that do not allow anything any more, because a person denied a question that was a spot check. `rule` is the
+-- digest of the rule: a rule that is written differently is another one.
+create table rule_suspensions (
+    workspace     text    not null,
+    rule          text    not null,
+    question_id   text    not null,
+    at            integer not null,
+    actor         text,
+    primary key (workspace, rule)
 ) strict, without rowid;
 
 -- What is neither removed nor erased: a whole workspace, or one question of it.

@@ -1,0 +1,81 @@
+"""The policies of workspaces in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from handraise.backends.memory.clock import now_by
+from handraise.backends.memory.store import MemoryStore
+from handraise.model.json_values import Json
+from handraise.model.policy_versions import CurrentPolicy, PolicyVersion, Suspension
+from handraise.model.questions import Ref
+from handraise.model.rulings import Ruling
+from handraise.model.workspace_events import policy_put, suspension_lifted
+from handraise.ports import Clock
+
+
+class MemoryPolicies:
+    """Policies in dictionaries. See `handraise.ports.Policies` for what each method promises."""
+
+    def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._versions: dict[str, list[PolicyVersion]] = {}
+        self._suspensions: dict[tuple[str, str], Suspension] = {}
+        store.decides = self._decides
+        store.checked = self._suspend
+
+    async def current(self, workspace: str) -> CurrentPolicy | None:
+        """The latest version; see the port."""
+        versions = self._versions.get(workspace)
+        if not versions:
+            return None
+        suspended = tuple(each for each in self._suspensions.values() if each.workspace == workspace)
+        return CurrentPolicy(version=versions[-1], suspensions=suspended)
+
+    async def put(
+        self, workspace: str, document: Json, *, by: str | None, expected: int
+    ) -> PolicyVersion | None:
+        """Store a version; see the port."""
+        versions = self._versions.setdefault(workspace, [])
+        if len(versions) != expected:
+            return None
+        new = PolicyVersion(
+            workspace=workspace,
+            version=expected + 1,
+            document=json.loads(json.dumps(document)),  # nobody keeps a reference to what is stored
+            by=by,
+            at=now_by(self._clock),
+        )
+        self._store.note(workspace, policy_put(versions[-1].document if versions else None, new))
+        versions.append(new)
+        return new
+
+    async def versions(self, workspace: str, *, before: int | None, limit: int) -> Sequence[PolicyVersion]:
+        """Versions, the latest first; see the port."""
+        found = reversed(self._versions.get(workspace, []))
+        return [each for each in found if before is None or each.version < before][:limit]
+
+    async def lift_suspension(self, workspace: str, rule: str, *, name: str, by: str | None) -> bool:
+        """Let a rule allow questions again; see the port."""
+        if self._suspensions.pop((workspace, rule), None) is None:
+            return False
+        self._store.note(workspace, suspension_lifted(name, rule, by=by))
+        return True
+
+    def _decides(self, workspace: str, ruling: Ruling | None) -> bool:
+        latest = len(self._versions.get(workspace, ()))
+        if latest != (0 if ruling is None else ruling.version):
+            return False
+        ending = None if ruling is None else ruling.ending
+        return ending is None or (workspace, ending.rule) not in self._suspensions
+
+    def _suspend(self, ref: Ref, rule: str | None, by: str) -> None:
+        if rule is not None:
+            self._suspensions.setdefault(
+                (ref.workspace, rule),
+                Suspension(
+                    workspace=ref.workspace, rule=rule, question_id=ref.id, by=by, at=now_by(self._clock)
+                ),
+            )

@@ -1,0 +1,68 @@
+"""The policies of workspaces, compiled and cached. The store decides whether a cached one is still the latest."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from handraise.model.questions import Draft, Question, redrafted
+from handraise.model.rulings import Ruling
+from handraise.ports import Clock, Policies
+
+if TYPE_CHECKING:
+    from handraise.policies.decide import CompiledPolicy
+
+_MOST = 1_000
+_draw = random.SystemRandom().random
+
+
+class PolicyCache:
+    """Applies the policies of workspaces to questions."""
+
+    def __init__(self, policies: Policies | None, clock: Clock | None = None) -> None:
+        self._policies = policies
+        self._clock = clock
+        self._compiled: dict[str, CompiledPolicy | None] = {}
+
+    async def apply(self, draft: Draft) -> Draft:
+        """The question as the policy of its workspace changes it, with its ruling; as it is without a policy."""
+        policy = await self._policy(draft.workspace)
+        return draft if policy is None else policy.apply(draft, self._now(), _draw())
+
+    async def still_allows(self, question: Question) -> Ruling | None:
+        """The ruling with which the policy would allow this question now, or None if it would not."""
+        policy = await self._policy(question.workspace)
+        if policy is None:
+            return None
+        asked = redrafted(question, ruling=None)
+        applied = policy.apply(asked, question.asked_at, 1.0).ruling
+        if applied is None or applied.ending is None or applied.ending.status != "answered":
+            return None
+        return applied if applied.ending.record["value"]["decision"] == "approve" else None
+
+    def _now(self) -> datetime:
+        return (self._clock and self._clock.now()) or datetime.now(UTC)
+
+    def forget(self, workspace: str) -> None:
+        """Read the policy of a workspace again when it is needed next."""
+        self._compiled.pop(workspace, None)
+
+    async def _policy(self, workspace: str) -> CompiledPolicy | None:
+        if self._policies is None:
+            return None
+        try:
+            return self._compiled[workspace]
+        except KeyError:
+            pass
+        current = await self._policies.current(workspace)
+        compiled = None
+        if current is not None:
+            # Only now: CEL is in an extra, and without a policy nobody needs it.
+            from handraise.policies.decide import compile_version  # noqa: PLC0415
+
+            compiled = compile_version(current)
+        if len(self._compiled) >= _MOST:
+            self._compiled.clear()
+        self._compiled[workspace] = compiled
+        return compiled

@@ -1,0 +1,73 @@
+"""What the policy of a workspace decided about a question when it was posted. The record stays with the question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from handraise.model.json_values import Json
+
+RuleMode = Literal["enforce", "observe"]
+"""Whether a rule decides (enforce), or is only recorded (observe)."""
+Effect = Literal["deny", "require", "allow"]
+"""What a rule does to the questions that it matches."""
+
+POLICY = "policy:"
+"""Prefix of the name that an outcome has as its `by` if a rule decided; the rule's name follows. Nobody has such a name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A rule that matched a question. `failed` means that its expression could not be evaluated."""
+
+    rule: str
+    effect: Effect
+    mode: RuleMode = "enforce"
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """Which version of the policy applied to a question, which of its rules matched, and what they changed.
+
+    `asked` has what the asker had asked for, for each part that the policy changed. `checked` is the digest of the rule
+    that would have allowed the question, if it went to people as a spot check of that rule. `ending` settles the question
+    when it is posted; it is stored as the question's outcome and not with the ruling.
+    """
+
+    version: int
+    matches: tuple[Match, ...] = ()
+    asked: dict[str, Json] = field(default_factory=dict)
+    checked: str | None = None
+    ending: Ending | None = field(default=None, compare=False)
+
+    def to_json(self) -> dict[str, Json]:
+        """The ruling as it is stored and sealed."""
+        matches = [
+            {"rule": each.rule, "effect": each.effect, "mode": each.mode}
+            | ({"failed": True} if each.failed else {})
+            for each in self.matches
+        ]
+        stored: dict[str, Json] = {"version": self.version, "matches": matches, "asked": self.asked}
+        return stored if self.checked is None else {**stored, "checked": self.checked}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a rule settles a question at once: the status, the record of its outcome, and the rule's digest."""
+
+    status: Literal["answered", "declined"]
+    record: dict[str, Json]
+    rule: str
+
+
+def ruling_from_json(stored: dict[str, Any] | None) -> Ruling | None:
+    """The ruling that is stored with a question, or None if no policy applied to it."""
+    if stored is None:
+        return None
+    return Ruling(
+        version=stored["version"],
+        matches=tuple(Match(**each) for each in stored["matches"]),
+        asked=stored["asked"],
+        checked=stored.get("checked"),
+    )

@@ -1,0 +1,1 @@
+"""Policies: rules with which the operator of a workspace decides what needs whom."""
