@@ -65,7 +65,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         "dispatch": (
             "workspaces_with_entries",
             "entries",
-            "policy",
+            "routing",
             "groups",
             "recent",
             "read",
@@ -166,7 +166,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "begin",
             "entries",
             "entries/commit",
-            "policy",
+            "routing",
             "policy/commit",
             "groups",
             "groups/commit",
@@ -309,7 +309,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         "dispatch": (
             "workspaces_with_entries",
             "entries",
-            "policy",
+            "routing",
             "groups",
             "recent",
             "read",
@@ -463,7 +463,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "lock_person",
             "bind_identity",
             "set_preferences",
-            "lock_policy",
+            "lock_routing",
             "note_change",
             "empty_group",
             "fill_group",
@@ -480,7 +480,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "end_question_links",
             "put_address",
             "remove_address",
-            "put_policy",
+            "put_routing",
         }
     ),
     "it comes only after a failure, and the runs of others go through it": frozenset(

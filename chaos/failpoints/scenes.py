@@ -215,7 +215,7 @@ async def _dispatch_before(stage: Stage, client: Client) -> None:
             workspace=stage.workspace, recipient=person, channel=channel, id="1", to={"at": person}
         )
         await outbox.put_address(place)
-    await outbox.put_policy(stage.workspace, {"agents": {"bot": 1_000}})
+    await outbox.put_routing(stage.workspace, {"agents": {"bot": 1_000}})
 
 
 async def _dispatch(stage: Stage, client: Client) -> None:

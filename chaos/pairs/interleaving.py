@@ -49,7 +49,7 @@ _READS = frozenset(
         "entries",
         "deliveries",
         "addresses",
-        "policy",
+        "routing",
         "shortest_keep",
     ]
 )

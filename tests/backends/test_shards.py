@@ -169,7 +169,7 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
         await ports.outbox.put_address(
             Address(workspace=workspace, recipient="ann", channel="webhook", id="1", to={"url": "x"})
         )
-        await ports.outbox.put_policy(workspace, {"a": 1})
+        await ports.outbox.put_routing(workspace, {"a": 1})
         asked = [await desk.post(f"Question {n}?", key=f"key-{n}", choices=["yes", "no"]) for n in range(6)]
         for question in asked[:3]:
             await desk.answer(question.id, "yes", by="ann")
@@ -196,7 +196,7 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
             (each.number, each.question_id, each.kind, each.at) for each in entries
         ]
         assert len(entries) == 9
-        assert await ports.outbox.policy(workspace) == {"a": 1}
+        assert await ports.outbox.routing(workspace) == {"a": 1}
         found = await ports.directory.find_session(workspace, "d" * 64)
         assert found is not None and found[1].groups == {"ops"}  # noqa: PT018 -- one thing
         assert await ports.directory.find_key(workspace, "e" * 64)
@@ -283,7 +283,7 @@ async def test_a_process_that_knows_only_the_old_home_writes_nothing_there(
         with pytest.raises(StoreUnavailable, match="another shard"):
             await ports.directory.put_person(workspace, "bob", name="Bob", email=None, role=Role.MEMBER)
         with pytest.raises(StoreUnavailable, match="another shard"):
-            await ports.outbox.put_policy(workspace, {})
+            await ports.outbox.put_routing(workspace, {})
     assert (await rows_by_shard(shards, workspace)).count(0) == 2
 
 
@@ -313,7 +313,7 @@ async def test_a_transaction_from_before_the_move_is_waited_for_and_comes_along(
             await transaction.commit()
         await asyncio.wait_for(moving, 20)
     async with open_backend(shards) as ports:
-        assert await ports.outbox.policy(workspace) == {"late": 1}
+        assert await ports.outbox.routing(workspace) == {"late": 1}
 
 
 @pytest.mark.slow("the gate moves a workspace under load, with waits, once")

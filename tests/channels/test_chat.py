@@ -17,7 +17,7 @@ from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.json_values import Json, digest
 from handraise.model.provenance import Provenance
-from handraise.model.routing import Policy
+from handraise.model.routing import Routing
 from handraise.ports.channel import NotSent
 from handraise.server import ServerContext
 from handraise.testing import ManualClock
@@ -225,8 +225,8 @@ async def test_an_action_is_decided_here_only_where_it_was_shown_in_full(
 async def test_actions_that_came_together_are_decided_on_their_pages(wire: Wire) -> None:
     clock = ManualClock()
     async with opened(wire, clock=clock) as ctx:
-        policy = Policy.model_validate({"anybody": {"per_hour": 1}})
-        await ctx.outbox.put_policy("default", policy.model_dump(mode="json", exclude_defaults=True))
+        policy = Routing.model_validate({"anybody": {"per_hour": 1}})
+        await ctx.outbox.put_routing("default", policy.model_dump(mode="json", exclude_defaults=True))
         await ask(ctx, "First?", form=bool)
         await reply(ctx, "yes")
         asked = [
@@ -293,8 +293,8 @@ async def test_a_thousand_texts_that_are_nobodys_answer_leave_no_trace(ctx: Serv
 
 
 async def test_rules_of_a_workspace_count_for_the_chat_too(ctx: ServerContext, wire: Wire) -> None:
-    policy = Policy.model_validate({"rules": [{"recipient": "ann", "channels": ["email"]}]})
-    await ctx.outbox.put_policy("default", policy.model_dump(mode="json", exclude_defaults=True))
+    policy = Routing.model_validate({"rules": [{"recipient": "ann", "channels": ["email"]}]})
+    await ctx.outbox.put_routing("default", policy.model_dump(mode="json", exclude_defaults=True))
     question = await ctx.desk.post("Which?", recipients=["ann"], conversation="thread-9")
     other = await ask(ctx, "And which?", recipients=["bob"])
     assert await ctx.outbox.deliveries(question.ref) == []

@@ -355,7 +355,7 @@ async def test_a_group_with_a_mailbox_of_its_own_is_answered_by_one_of_its_peopl
 async def test_several_that_waited_are_one_mail_that_is_not_followed_up(
     ctx: ServerContext, desk: LocalDesk, office: PostOffice, clock: ManualClock
 ) -> None:
-    await ctx.outbox.put_policy("default", {"anybody": {"per_hour": 1}})
+    await ctx.outbox.put_routing("default", {"anybody": {"per_hour": 1}})
     await desk.post("First?", form=Confirm(), recipients=["ann"])
     await office.mail_to(ANN)
     waiting = [await desk.post(f"Go {n}?", form=Confirm(), recipients=["ann"]) for n in range(3)]

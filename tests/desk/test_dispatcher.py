@@ -160,7 +160,7 @@ async def test_on_call_one_after_the_other_is_told(
 ) -> None:
     for person in ("ann", "bob"):
         await address(ports, person)
-    await ports.outbox.put_policy("w", {"on_call": {"ops": ["bob", "ann"]}})
+    await ports.outbox.put_routing("w", {"on_call": {"ops": ["bob", "ann"]}})
     minute = timedelta(minutes=1)
     timeline = Timeline(remind=(minute, 2 * minute), expire=10 * minute)
     await desk.post("Go?", recipients=["group:ops"], timeline=timeline)
@@ -238,7 +238,7 @@ async def test_what_comes_too_often_waits_and_goes_out_as_one(
     ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
 ) -> None:
     await address(ports, "ann")
-    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 2}})
+    await ports.outbox.put_routing("w", {"anybody": {"per_hour": 2}})
     for _ in range(2):
         await desk.post("Go?", recipients=["ann"])
     await dispatch(dispatcher)
@@ -258,7 +258,7 @@ async def test_what_goes_out_as_one_is_tried_again_as_the_same_one(
     ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
 ) -> None:
     await address(ports, "ann")
-    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 1}})
+    await ports.outbox.put_routing("w", {"anybody": {"per_hour": 1}})
     for _ in range(6):
         await desk.post("Go?", recipients=["ann"])
         await dispatch(dispatcher)
@@ -279,7 +279,7 @@ async def test_what_waits_for_one_address_does_not_go_to_another_of_the_same_per
     for number in ("1", "2"):
         place = Address(workspace="w", recipient="ann", channel="mail", id=number, to=f"ann@{number}.example")
         await ports.outbox.put_address(place)
-    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 1}})
+    await ports.outbox.put_routing("w", {"anybody": {"per_hour": 1}})
     for _ in range(3):
         await desk.post("Go?", recipients=["ann"])
         await dispatch(dispatcher)
@@ -301,7 +301,7 @@ async def test_outside_their_hours_people_are_left_in_peace(
     at = clock.now()
     hours = {"days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"], "timezone": "UTC"}
     hours |= {"opens": f"{(at.hour + 2) % 24:02}:00", "closes": f"{(at.hour + 4) % 24:02}:00"}
-    await ports.outbox.put_policy("w", {"people": {"ann": {"hours": hours}}})
+    await ports.outbox.put_routing("w", {"people": {"ann": {"hours": hours}}})
     await desk.post("Go?", recipients=["ann"])
     await dispatch(dispatcher)
     assert mail.sent == []
@@ -333,7 +333,7 @@ async def test_rules_choose_the_channels(
 ) -> None:
     await address(ports, "ann")
     await address(ports, "ann", "chat")
-    await ports.outbox.put_policy("w", {"rules": [rule]})
+    await ports.outbox.put_routing("w", {"rules": [rule]})
     await desk.post("Go?", recipients=["ann"])
     await dispatch(dispatcher)
     assert sorted(each.channel for each in (*mail.sent, *chat.sent)) == told
@@ -385,7 +385,7 @@ async def test_a_burst_does_not_go_beyond_the_budget(
     ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
 ) -> None:
     await address(ports, "ann")
-    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 2}})
+    await ports.outbox.put_routing("w", {"anybody": {"per_hour": 2}})
     for _ in range(50):
         await desk.post("Go?", recipients=["ann"])
     await dispatch(dispatcher)
@@ -399,7 +399,7 @@ async def test_an_agent_that_floods_has_its_number_and_the_others_reach_people(
     """Whatever it says of what it asks: what is risky and what escalates is for the agent to say."""
     for person in ("ann", "bob"):
         await address(ports, person)
-    await ports.outbox.put_policy("w", {"agents": {"flooder": 5}})
+    await ports.outbox.put_routing("w", {"agents": {"flooder": 5}})
     flooder, others = desk.scoped(asker="flooder"), [desk.scoped(asker=f"calm {n}") for n in range(3)]
     claimed: dict[str, dict[str, Any]] = {
         "nothing": {},
@@ -437,7 +437,7 @@ async def test_what_a_rule_leaves_to_the_inbox_is_not_unreached(
     ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
 ) -> None:
     await address(ports, "ann")
-    await ports.outbox.put_policy("w", {"rules": [{"channels": []}]})
+    await ports.outbox.put_routing("w", {"rules": [{"channels": []}]})
     question = await desk.post("Go?", recipients=["ann"])
     await dispatch(dispatcher)
     assert mail.sent == []
@@ -449,7 +449,7 @@ async def test_who_is_not_to_know_any_more_is_not_told(
     ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock, ends: str
 ) -> None:
     await address(ports, "ann")
-    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 1}})
+    await ports.outbox.put_routing("w", {"anybody": {"per_hour": 1}})
     await desk.post("Go?", recipients=["group:ops"])
     await dispatch(dispatcher)
     question = await desk.post("Go?", recipients=["group:ops"])

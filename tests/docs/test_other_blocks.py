@@ -20,7 +20,7 @@ import handraise
 from handraise.backends.postgres.durability import durability_of
 from handraise.cli.commands import app_with
 from handraise.client.http_transport import refusal, unreachable
-from handraise.model.routing import Policy
+from handraise.model.routing import Routing
 from handraise.model.unknown_recipients import unknown_recipient
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
@@ -101,7 +101,7 @@ def test_every_block_of_data_can_be_read(block: Block) -> None:
         case {"prompt": _, "choices": _}:
             PostQuestion.model_validate(parsed)
         case {"rules": _}:
-            Policy.model_validate(parsed)
+            Routing.model_validate(parsed)
         case {"mcpServers": {"handraise": {"command": "handraise", "args": words}}}:
             assert unknown_in(words) is None
         case {"hooks": {"PreToolUse": [{"hooks": [{"command": command}]}]}}:

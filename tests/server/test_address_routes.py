@@ -203,7 +203,7 @@ class TestRouting:
     async def test_what_a_newer_release_wrote_does_not_stop_anybody(
         self, client: httpx2.AsyncClient, admin: Headers, ctx: ServerContext, workspace: str
     ) -> None:
-        await ctx.outbox.put_policy(workspace, {"from the future": True})
+        await ctx.outbox.put_routing(workspace, {"from the future": True})
         assert (await client.get("/v1/routing", headers=admin)).json()["rules"] == []
 
 

@@ -13,7 +13,7 @@ from handraise.model.deliveries import Address, Reason
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import EventKind
 from handraise.model.questions import Question, Ref
-from handraise.model.routing import Notification, Policy, Recent, names_for, plan
+from handraise.model.routing import Notification, Recent, Routing, names_for, plan
 from handraise.ports import Directory
 from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
 
@@ -98,14 +98,14 @@ class DeliveryPlanner:
         self._engine.notify_feed(workspace)
         return number
 
-    async def _policy(self, workspace: str) -> Policy:
-        stored = await self._outbox.policy(workspace)
+    async def _policy(self, workspace: str) -> Routing:
+        stored = await self._outbox.routing(workspace)
         try:
-            return Policy.model_validate(stored or {})
+            return Routing.model_validate(stored or {})
         except pydantic.ValidationError as error:
             # Probably written by a newer release: better to notify everybody everywhere than nobody.
             _log.warning("the policy of %s cannot be read and is left out: %s", workspace, error)
-            return Policy()
+            return Routing()
 
 
 def _notification_for(entry: OutboxEntry, question: Question | None) -> Notification | None:

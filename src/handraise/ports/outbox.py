@@ -78,11 +78,11 @@ class Outbox(Protocol):
         """The recipients, in order, whose address has this id on that channel: who a channel's user is here."""
         ...
 
-    async def policy(self, workspace: str) -> Json:
+    async def routing(self, workspace: str) -> Json:
         """The workspace's routing policy as it was stored; None if there is none."""
         ...
 
-    async def put_policy(
+    async def put_routing(
         self,
         workspace: str,
         policy: Json,

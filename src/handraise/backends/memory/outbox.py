@@ -65,11 +65,11 @@ class MemoryOutbox:
         found = (workspace, channel, address_id)
         return sorted(who for place, who, where, each in self._addresses if (place, where, each) == found)
 
-    async def policy(self, workspace: str) -> Json:
+    async def routing(self, workspace: str) -> Json:
         """How the workspace reaches its people; see the port."""
         return self._policies.get(workspace)
 
-    async def put_policy(
+    async def put_routing(
         self,
         workspace: str,
         policy: Json,

@@ -30,15 +30,15 @@ select recipient from handraise.addresses
 where workspace = :workspace and channel = :channel and id = :id
 order by recipient;
 
--- name: policy
+-- name: routing
 -- How a workspace reaches its people.
 select policy from handraise.routing where workspace = :workspace;
 
--- name: lock_policy
+-- name: lock_routing
 -- Make those who replace it wait for each other until the end of their transactions.
 select pg_advisory_xact_lock(hashtextextended('handraise routing ' || :workspace::text, 0));
 
--- name: put_policy
+-- name: put_routing
 -- Replace how a workspace reaches its people.
 insert into handraise.routing (workspace, policy) values (:workspace, :policy::text::json)
 on conflict (workspace) do update set policy = excluded.policy;

@@ -53,11 +53,11 @@ class ShardedOutbox:
             workspace, lambda ports: ports.outbox.recipients_at(workspace, channel, address_id)
         )
 
-    async def policy(self, workspace: str) -> Json:
+    async def routing(self, workspace: str) -> Json:
         """See the port."""
-        return await self._router.read(workspace, lambda ports: ports.outbox.policy(workspace))
+        return await self._router.read(workspace, lambda ports: ports.outbox.routing(workspace))
 
-    async def put_policy(
+    async def put_routing(
         self,
         workspace: str,
         policy: Json,
@@ -67,7 +67,7 @@ class ShardedOutbox:
     ) -> None:
         """See the port."""
         await self._router.write(
-            workspace, lambda ports: ports.outbox.put_policy(workspace, policy, by=by, check=check)
+            workspace, lambda ports: ports.outbox.put_routing(workspace, policy, by=by, check=check)
         )
 
     async def workspaces_with_entries(self, *, limit: int) -> Sequence[str]:

@@ -61,11 +61,11 @@ class SqlOutbox:
         rows = await self._executor.fetch(workspace, "recipients_at", channel=channel, id=address_id)
         return [row["recipient"] for row in rows]
 
-    async def policy(self, workspace: str) -> Json:
+    async def routing(self, workspace: str) -> Json:
         """How the workspace reaches its people; see the port."""
-        return _policy(await self._executor.fetch(workspace, "policy"))
+        return _policy(await self._executor.fetch(workspace, "routing"))
 
-    async def put_policy(
+    async def put_routing(
         self,
         workspace: str,
         policy: Json,
@@ -76,11 +76,11 @@ class SqlOutbox:
         """Replace it; see the port."""
 
         async def work(run: Run) -> None:
-            await run("lock_policy")
-            before = _policy(await run("policy"))
+            await run("lock_routing")
+            before = _policy(await run("routing"))
             if check is not None:
                 check(before)
-            await run("put_policy", policy=json_text(policy))
+            await run("put_routing", policy=json_text(policy))
             await note(run, routing_put(before, policy, by=by))
 
         await self._executor.transact(workspace, work)

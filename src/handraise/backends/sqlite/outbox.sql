@@ -29,14 +29,14 @@ order by recipient, channel, id;
 -- Whose address it is.
 select recipient from addresses where workspace = :workspace and channel = :channel and id = :id order by recipient;
 
--- name: policy
+-- name: routing
 -- How a workspace reaches its people.
 select policy from routing where workspace = :workspace;
 
--- name: lock_policy
+-- name: lock_routing
 -- Nothing to do.
 
--- name: put_policy
+-- name: put_routing
 -- Replace how a workspace reaches its people.
 insert into routing (workspace, policy) values (:workspace, :policy)
 on conflict (workspace) do update set policy = excluded.policy;

@@ -14,7 +14,7 @@ from handraise.model.deliveries import Address, Delivery
 from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.json_values import Json, json_problems, text_problem
 from handraise.model.problems import Problem
-from handraise.model.routing import Policy
+from handraise.model.routing import Routing
 from handraise.server.api.etags import IfMatch, check_match, etag_of
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
@@ -95,21 +95,21 @@ async def remove_address(
     return Response(status_code=204)
 
 
-@router.get("/routing", response_model=Policy)
+@router.get("/routing", response_model=Routing)
 async def get_routing(ctx: Context, admin: CurrentAdmin) -> Response:
     """Get the routing policy of the workspace."""
-    return _tagged(_policy_text(await ctx.outbox.policy(admin.workspace)))
+    return _tagged(_policy_text(await ctx.outbox.routing(admin.workspace)))
 
 
-@router.put("/routing", response_model=Policy)
+@router.put("/routing", response_model=Routing)
 async def put_routing(
-    ctx: Context, admin: CurrentAdmin, body: Policy, *, if_match: IfMatch = None
+    ctx: Context, admin: CurrentAdmin, body: Routing, *, if_match: IfMatch = None
 ) -> Response:
     """Replace the routing policy of the workspace; with `If-Match`, only if it has not changed."""
     stored = body.model_dump(mode="json", exclude_defaults=True)
     if problems := list(json_problems(stored, "body", depth=_DEEPEST)):
         raise InvalidRequest(problems)
-    await ctx.outbox.put_policy(
+    await ctx.outbox.put_routing(
         admin.workspace,
         stored,
         by=admin.person.id,
@@ -121,9 +121,9 @@ async def put_routing(
 def _policy_text(stored: Json) -> str:
     """A stored policy as responses show it."""
     try:
-        policy = Policy.model_validate(stored or {})
+        policy = Routing.model_validate(stored or {})
     except pydantic.ValidationError:
-        policy = Policy()
+        policy = Routing()
     return policy.model_dump_json()
 
 

@@ -89,20 +89,20 @@ class OutboxContract(ContractFixtures):
             if before is not None:
                 raise LookupError("changed")
 
-        await ports.outbox.put_policy(workspace, {"first": 1}, check=check)
+        await ports.outbox.put_routing(workspace, {"first": 1}, check=check)
         with pytest.raises(LookupError):
-            await ports.outbox.put_policy(workspace, {"second": 2}, check=check)
-        assert await ports.outbox.policy(workspace) == {"first": 1}
+            await ports.outbox.put_routing(workspace, {"second": 2}, check=check)
+        assert await ports.outbox.routing(workspace) == {"first": 1}
         assert seen == [None, {"first": 1}]
         events = await ports.store.workspace_events(workspace, after=None, limit=9)
         assert len(events) == 1
 
     async def test_a_policy_is_what_was_put_last(self, ports: Backend, workspace: str) -> None:
-        assert await ports.outbox.policy(workspace) is None
+        assert await ports.outbox.routing(workspace) is None
         policies: list[Json] = [{"rules": []}, {"anybody": {"per_hour": 3}}]
         for policy in policies:
-            await ports.outbox.put_policy(workspace, policy)
-            assert await ports.outbox.policy(workspace) == policy
+            await ports.outbox.put_routing(workspace, policy)
+            assert await ports.outbox.routing(workspace) == policy
 
     async def test_nothing_is_lined_up_where_nobody_has_an_address(
         self, ports: Backend, workspace: str

@@ -91,7 +91,7 @@ class WorkspaceEventCases:
             await outbox.remove_address(workspace, "ana", "webhook", "1", by="boss")
         policies: list[Json] = [{"rules": []}, {"rules": []}, {}]
         for policy in policies:
-            await outbox.put_policy(workspace, policy, by="boss")
+            await outbox.put_routing(workspace, policy, by="boss")
         found = await _final(ports, workspace, 5)
         kinds = ["address.added", "address.changed", "address.removed", "routing.changed", "routing.changed"]
         assert [event.kind.value for event in found] == kinds
