@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar, Unpack
 from urllib.parse import quote
 
@@ -298,13 +299,15 @@ class LocalDesk(Desk):
 
     async def _consume(self, question: Question, digest: str, request: str) -> bool:
         """Consume an approval. If a rule gave it, the policy must still allow it."""
-        used = {"digest": digest, "by": self._asker, "request": request}
+        consume = partial(
+            self._engine.store.consume, question.ref, digest=digest, by=self._asker, request=request
+        )
         if not isinstance(question.outcome, Answered) or question.outcome.source != "policy":
-            return await self._engine.store.consume(question.ref, **used)
+            return await consume()
         policies = self._engine.policies
         for _ in range(2):  # the second time with the policy as it is now, if this process had an older one
             allowed = await policies.still_allows(question)
-            if await self._engine.store.consume(question.ref, **used, decided_by=allowed):
+            if await consume(decided_by=allowed):
                 return True
             policies.forget(question.workspace)
         return False

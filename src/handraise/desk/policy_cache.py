@@ -42,7 +42,8 @@ class PolicyCache:
         return applied if applied.ending.record["value"]["decision"] == "approve" else None
 
     def _now(self) -> datetime:
-        return (self._clock and self._clock.now()) or datetime.now(UTC)
+        now = None if self._clock is None else self._clock.now()
+        return now or datetime.now(UTC)
 
     def forget(self, workspace: str) -> None:
         """Read the policy of a workspace again when it is needed next."""

@@ -101,7 +101,7 @@ class Attention(_Part):
     per_hour: Annotated[int, pydantic.Field(ge=1)] | None = None
 
 
-class Policy(_Part):
+class Routing(_Part):
     """How a workspace reaches its people.
 
     `people` holds the limits of single recipients, `anybody` those of everybody else; `agents` is how many
@@ -159,7 +159,7 @@ class Notification(NamedTuple):
 
 
 def names_for(
-    notification: Notification, policy: Policy, members: Mapping[str, Sequence[str]]
+    notification: Notification, policy: Routing, members: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
     """Everybody whose addresses are used, and for which recipient."""
     found: dict[str, str] = {}
@@ -179,7 +179,7 @@ def names_for(
 
 def plan(
     notification: Notification,
-    policy: Policy,
+    policy: Routing,
     *,
     names: Mapping[str, str],
     addresses: Sequence[Address],
@@ -256,7 +256,7 @@ def delivery_id(notification: Notification, address: Address) -> str:
 
 
 def _turn(
-    address: Address, question: Question, policy: Policy, recent: Recent, now: datetime
+    address: Address, question: Question, policy: Routing, recent: Recent, now: datetime
 ) -> tuple[datetime, str | None]:
     """When a message may be sent, and in which bundle if it has to wait."""
     attention = policy.people.get(address.recipient, policy.anybody)
@@ -274,6 +274,6 @@ def _turn(
     return due_at, f"{address.channel} {address.recipient} {where} {due_at.isoformat()}"
 
 
-def _has_had_enough(asker: str, policy: Policy, recent: Recent) -> bool:
+def _has_had_enough(asker: str, policy: Routing, recent: Recent) -> bool:
     """Whether an agent has caused as many messages as it may."""
     return asker in policy.agents and recent.askers[asker] >= policy.agents[asker]

@@ -8,7 +8,7 @@ from typing import Any
 from handraise.model.errors import MissingExtra
 
 try:
-    from cel_expr_python import cel
+    from cel_expr_python import cel  # type: ignore[import-untyped] # it has stubs, but no py.typed
 except ImportError as _error:
     raise MissingExtra("cel-expr-python", "policies") from _error
 
