@@ -32,6 +32,7 @@ from handraise.model.errors import (
     StoreUnavailable,
 )
 from handraise.model.events import Event
+from handraise.model.evidence import check_evidence
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
@@ -46,13 +47,7 @@ from handraise.model.lifecycle import (
     withdraw_move,
 )
 from handraise.model.outcomes import Answered, Outcome
-from handraise.model.people import (
-    Responder,
-    check_evidence,
-    check_may_respond,
-    may_respond,
-    responder_of,
-)
+from handraise.model.people import Responder, check_may_respond, may_respond, responder_of
 from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
     UNKNOWN,

@@ -51,8 +51,8 @@ def needs_from_json(stored: list[dict[str, Any]]) -> tuple[Need, ...]:
     return tuple(Need(tuple(each["people"]), each["count"], each["stage"]) for each in stored)
 
 
-RequiredEvidence = Literal["session", "passkey"]
-"""The evidence of a person that a policy can require: that they signed in, or a passkey for this very decision."""
+RequiredEvidence = Literal["session"]
+"""The evidence of a person that a policy can require: that they signed in."""
 
 
 class Difference(NamedTuple):

@@ -21,7 +21,7 @@ from handraise.policies.expressions import Expressions, InvalidExpression, check
 from handraise.policies.rules import GrantLimit, Policy, Require, Rule, parse_policy
 
 _RISKS: tuple[Risk, ...] = ("low", "medium", "high")
-_EVIDENCE: tuple[RequiredEvidence | None, ...] = (None, "session", "passkey")
+_EVIDENCE: tuple[RequiredEvidence | None, ...] = (None, "session")
 _GRANTS: tuple[GrantLimit | None, ...] = (None, "always", "session", "none")
 _SCOPES: Mapping[GrantLimit | None, frozenset[Scope]] = {
     None: frozenset({"once", "session", "always"}),
