@@ -13,7 +13,7 @@ from handraise.model.forms import Approval, Risk, Scope
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy
 from handraise.model.problems import Problem
-from handraise.model.questions import Draft, Need, RequiredEvidence, redrafted
+from handraise.model.questions import Draft, Need, RequiredEvidence, definition_parts, redrafted
 from handraise.model.rulings import POLICY, Ending, Match, Ruling
 from handraise.model.timelines import Step
 from handraise.model.validation import check_answer
@@ -222,6 +222,6 @@ def _required_form(form: Approval, requires: Sequence[Require], *, alone: bool) 
 
 def _asked(draft: Draft, changed: Collection[str]) -> dict[str, Json]:
     """What the asker had asked for, in the parts of the question's definition that the policy changes."""
-    whole = draft.defined()
+    whole = definition_parts(draft)
     names = {"form", "recipients", "quorum", "veto", "steps"}.intersection(changed)
     return {name: whole[name] for name in sorted(names)}
