@@ -30,7 +30,7 @@ class PolicyCache:
     async def apply(self, draft: Draft) -> Draft:
         """The question as the policy of its workspace changes it, with its ruling; as it is without a policy."""
         policy = await self._policy(draft.workspace)
-        return draft if policy is None else policy.apply(draft, self._now(), _draw())
+        return draft if policy is None else policy.apply(draft, self._now(), _draw)
 
     async def still_allows(self, question: Question) -> Ruling | None:
         """The ruling with which the policy would allow this question now, or None if it would not."""
@@ -38,7 +38,7 @@ class PolicyCache:
         if policy is None:
             return None
         asked = redrafted(question, ruling=None)
-        applied = policy.apply(asked, question.asked_at, 1.0).ruling
+        applied = policy.apply(asked, question.asked_at, lambda: 1.0).ruling
         if applied is None or applied.ending is None or applied.ending.status != "answered":
             return None
         return applied if applied.ending.record["value"]["decision"] == "approve" else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -128,17 +128,17 @@ class CompiledPolicy:
         allowing = (rule for rule in enforced if rule.effect == "allow" and rule.digest not in self.suspended)
         return Verdict(ruling, allow=next(allowing, None))
 
-    def apply(self, draft: Draft, now: datetime, draw: float) -> Draft:
+    def apply(self, draft: Draft, now: datetime, draw: Callable[[], float]) -> Draft:
         """The question as the policy changes it, with its ruling.
 
-        `draw` is a random number from 0 to 1: if it is below the `check` of the rule that allows, people are asked.
+        `draw` gives a random number from 0 to 1. If it is below the `check` of the rule that allows, people are asked.
         """
         verdict = self.decide(draft, now)
         ruling = verdict.ruling
         if verdict.deny is not None:
             return redrafted(draft, ruling=replace(ruling, ending=_denied(draft, verdict.deny)))
         if verdict.allow is not None and verdict.allow.then.allow is not None:
-            if draw < verdict.allow.then.allow.check:
+            if draw() < verdict.allow.then.allow.check:
                 return redrafted(draft, ruling=replace(ruling, checked=verdict.allow.digest))
             return redrafted(draft, ruling=replace(ruling, ending=_allowed(draft, verdict.allow)))
         changes = verdict.required.changes(draft) if verdict.required else {}
