@@ -13,7 +13,7 @@ import limits
 import pydantic
 
 from handraise.channels.teams.references import is_service
-from handraise.presentation.translation import LANGUAGES, find_time_zone
+from handraise.presentation.translation import find_time_zone, languages
 
 _TELEGRAM_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -59,8 +59,8 @@ def _public_key(text: str) -> str:
 
 
 def _language(text: str) -> str:
-    if text not in LANGUAGES:
-        raise ValueError(f"expected one of {', '.join(LANGUAGES)}")
+    if text not in languages():
+        raise ValueError(f"expected one of {', '.join(languages())}")
     return text
 
 
