@@ -29,6 +29,7 @@ LATIN = frozenset(
         "magna",
         "aliqua",
         "enim",
+        "minim",
     ]
 )
 """All that agents and people write in these tests: no word of it can be taken for one of ours."""
@@ -56,19 +57,27 @@ class Marked(NullTranslations):
         return f"⟦{message}⟧"
 
 
-@contextmanager
-def marked_language(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Render everything inside in that language, which is called German here."""
+def mark_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put that language in the place of German, for those who read German."""
     marked, english = Marked(), NullTranslations()
     monkeypatch.setattr(
         translation, "_translations", lambda language: english if language == "en" else marked
     )
+
+
+@contextmanager
+def marked_language(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Render everything inside in that language."""
+    mark_german(monkeypatch)
     with use_locale(Locale("de")):
         yield
 
 
-def unmarked(texts: Iterable[str]) -> list[str]:
-    """The words of texts that follow each other which stand in no brackets and which these tests did not write."""
+def unmarked(texts: Iterable[str], names: frozenset[str] = frozenset()) -> list[str]:
+    """The words of texts that follow each other which stand in no brackets and which these tests did not write.
+
+    `names` are other words that are the same in every language.
+    """
     found: list[str] = []
     depth = 0
     for text in texts:
@@ -78,7 +87,7 @@ def unmarked(texts: Iterable[str]) -> list[str]:
             bare.append(each if depth == 0 else " ")
         kept = " ".join(each for each in "".join(bare).split() if find_time_zone(each) is None)
         found += [each.casefold() for each in _WORD.findall(kept)]
-    return [each for each in found if each not in LATIN | NAMES]
+    return [each for each in found if each not in LATIN | NAMES | names]
 
 
 def texts_in(body: Any, key: str = "") -> Iterator[str]:

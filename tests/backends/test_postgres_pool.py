@@ -257,3 +257,16 @@ async def test_a_frozen_server_is_given_up_soon_and_nothing_is_recorded_when_it_
         await backend.store.insert([draft(workspace, "later")])
         found = await backend.store.pending(Filter(workspace=workspace), after=None, limit=10)
         assert [each.id for each in found] == ["later"]
+
+
+async def test_a_server_that_is_slow_to_discard_plans_is_waited_for_as_long_as_for_a_connection(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_PLANNED", 0.0)
+    monkeypatch.setattr(pool_module, "_AT_LEAST", 0.05)
+    freezer = Freezer()
+    async with freezer.before(postgres) as address, pool_of(address, 1) as pool, asyncio.timeout(SOON):
+        process = await process_of(pool)
+        freezer.thawed.clear()
+        asyncio.get_running_loop().call_later(0.3, freezer.thawed.set)
+        assert await process_of(pool) == process

@@ -70,6 +70,26 @@ async def test_a_stranger_learns_and_does_nothing(team: AnyTeam) -> None:
         await team.untouched(question)
 
 
+async def test_whoever_is_not_known_is_told_in_the_language_of_the_server() -> None:
+    async with telegram_server.open_team("poll", language="de") as team:
+        ann = team.people["ann"]
+        await team.ctx.directory.set_preferences("default", "ann", language="en", time_zone=None)
+        _, message = await team.ask("Go?", form=Confirm())
+        await team.peer.say(ann, "perhaps", to=message)
+        assert "I cannot take that as an answer" in (await team.prompt(message)).shown
+        await team.peer.say(team.stranger, "/start")
+        assert f"Ihre Telegram-ID ist {team.stranger}." in await team.told_in(team.stranger)
+    async with slack_server.open_team(language="de") as slack:
+        _, asked = await slack.ask("Go?", form=Confirm())
+        await slack.peer.say(slack.people["ann"], asked.channel, "yes")
+        await slack.peer.message(lambda each: "zu welcher Frage das gehört" in each.shown)
+    async with discord_peer.open_peer() as peer, discord_server.open_team(peer, language="de") as guild:
+        _, shown = await guild.ask("Go?", form=Confirm())
+        payload = peer.interaction(guild.stranger, shown, "yes")
+        await peer.send(guild.stranger, shown, payload | {"type": 99})
+        assert "zu welcher Frage das gehört" in guild.told(guild.stranger)
+
+
 async def test_a_room_answers_and_says_who_did(team: AnyTeam) -> None:
     question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"])
     await team.press(team.people["bob"], message, "yes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,19 @@ def test_a_store_whose_seals_were_deleted_is_not_exported_with_a_signature(
     done = handraise("audit", "accept", "none", "-w", workspace, url=url, audit_key=str(key))
     assert done.returncode == 0, done.stderr
     exported(url, workspace, file, key, 2)
+
+
+def test_doctor_says_that_events_cannot_be_sealed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'questions.db'}"
+    asyncio.run(asked_and_answered(url, "lorem"))
+    good = handraise("doctor", url=url)
+    assert (good.returncode, "possible; 1 workspaces" in good.stdout) == (0, True), good.stderr
+    with closing(sqlite3.connect(tmp_path / "questions.db")) as file, file:
+        file.execute("update events set kind = 'no-such-kind' where kind = 'answered'")
+    looked = handraise("doctor", url=url)
+    assert (looked.returncode, "IMPOSSIBLE in 1 workspaces" in looked.stdout) == (78, True)
+    assert "The events of workspace 'lorem' cannot be sealed: ValueError" in looked.stderr
+    assert "Traceback" not in looked.stderr
 
 
 async def rewritten(url: str, workspace: str) -> None:

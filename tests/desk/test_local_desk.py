@@ -7,7 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import Answered, Question, StoreUnavailable, Timeline
+from handraise import (
+    AlreadySettled,
+    Answered,
+    Approval,
+    InvalidAnswer,
+    PermissionDenied,
+    Question,
+    StoreUnavailable,
+    Timeline,
+)
 from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.desk import local_desk
 from handraise.desks import desk_from_store
@@ -15,6 +24,13 @@ from handraise.model.lifecycle import Move
 from handraise.testing import ManualClock
 
 HOUR = timedelta(hours=1)
+
+
+PAY = Approval.of("pay", {"amount": 10}, scopes=["once", "always"])
+
+
+def for_ever(clock: ManualClock, lasts: timedelta) -> dict[str, str]:
+    return {"decision": "approve", "scope": "always", "until": (clock.now() + lasts).isoformat()}
 
 
 class JumpingStore(MemoryStore):
@@ -46,6 +62,42 @@ async def test_an_answer_is_tried_again_while_deeds_that_come_due_put_the_expiry
         question = await desk.post("Which?", timeline=timeline)
         answered = await desk.answer(question.id, "this", by="ana")
         assert isinstance(answered.outcome, Answered)
+
+
+@pytest.mark.parametrize("jumps", [1, 2, 3])
+async def test_an_approval_until_later_is_tried_again_too(jumps: int) -> None:
+    clock = ManualClock()
+    store = JumpingStore(clock, jumps)
+    timeline = Timeline(remind=[HOUR, 2 * HOUR, 3 * HOUR, 4 * HOUR], expire=5 * HOUR)
+    async with desk_from_store(store, MemoryBus()) as desk:
+        question = await desk.post("Pay?", form=PAY, timeline=timeline)
+        answered = await desk.answer(question.id, for_ever(clock, 1_000 * HOUR), by="ana")
+        assert isinstance(answered.outcome, Answered)
+        assert [event.kind for event in await desk.history(question.id)][-1] == "answered"
+        assert len(await desk.list_grants()) == 1
+
+
+async def test_an_approval_until_later_says_why_it_is_refused() -> None:
+    clock = ManualClock()
+    store, bus = MemoryStore(clock), MemoryBus()
+    async with desk_from_store(store, bus) as desk, desk_from_store(store, bus) as other:
+        settled = await desk.post("Pay?", form=PAY)
+        await other.answer(settled.id, "deny", by="bo")  # this desk has not noticed yet
+        with pytest.raises(AlreadySettled):
+            await desk.answer(settled.id, for_ever(clock, HOUR), by="ana")
+        addressed = await desk.post("Pay?", form=PAY, recipients=["bo"])
+        with pytest.raises(PermissionDenied):
+            await desk.answer(addressed.id, for_ever(clock, -HOUR), by="ana")
+        expired = await desk.post("Pay?", form=PAY, expires_in=HOUR)
+        clock.advance(2 * HOUR)
+        with pytest.raises(AlreadySettled):
+            await desk.answer(expired.id, for_ever(clock, -HOUR), by="ana")
+        late = await desk.post("Pay?", form=PAY, timeline=Timeline(remind=HOUR, expire=5 * HOUR))
+        clock.advance(2 * HOUR)
+        with pytest.raises(InvalidAnswer, match="past"):
+            await desk.answer(late.id, for_ever(clock, -HOUR), by="ana")
+        kinds = [event.kind for event in await desk.history(late.id)]
+        assert (kinds.count("attempted"), kinds[-1]) == (1, "attempted")
 
 
 async def test_a_move_that_is_never_decided_says_try_again(monkeypatch: pytest.MonkeyPatch) -> None:

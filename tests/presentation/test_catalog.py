@@ -6,15 +6,11 @@ import re
 
 import pytest
 
-from handraise.presentation.translation import LANGUAGES
+from handraise.presentation.translation import languages
 from scripts import catalog
 
-TRANSLATED = sorted(set(LANGUAGES) - {"en"})
+TRANSLATED = sorted(set(languages()) - {"en"})
 _PLACEHOLDER = re.compile(r"\{[a-z_]*\}|%\([a-z_]+\)s|%%")
-
-
-def test_every_language_has_a_catalogue_and_every_catalogue_is_a_language() -> None:
-    assert sorted(each.name for each in catalog.CATALOG.iterdir()) == TRANSLATED
 
 
 @pytest.mark.parametrize("language", TRANSLATED)

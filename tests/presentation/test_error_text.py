@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from gettext import NullTranslations
 from pathlib import Path
 
 import pytest
 
 from handraise.model import json_values, people, validation
-from handraise.presentation import translation
 from handraise.presentation.error_text import error_text
-from handraise.presentation.translation import Locale, use_locale
+from tests.marked_language import marked_language
 
 DEVELOPERS = ("is not JSON", "is not a JSON number", "has a key that", "is not a usable pattern")
 """What only a program can do wrong."""
 
 
-class Marked(NullTranslations):
-    """A language in which every sentence stands in brackets."""
-
-    def gettext(self, message: str) -> str:
-        return f"⟦{message}⟧"
-
-
 @pytest.fixture
 def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every translation is the English sentence in brackets."""
-    monkeypatch.setattr(translation, "_translations", lambda _language: Marked())
-    with use_locale(Locale("de")):
+    with marked_language(monkeypatch):
         yield
 
 
@@ -76,6 +66,22 @@ def test_a_part_that_is_a_sentence_of_ours_is_translated_too() -> None:
 @pytest.mark.usefixtures("marked")
 def test_what_is_not_known_stays_as_it_is() -> None:
     assert error_text("lorem ipsum {dolor}") == "lorem ipsum {dolor}"
+
+
+@pytest.mark.usefixtures("marked")
+def test_each_of_several_problems_is_translated_after_the_name_of_its_field() -> None:
+    said = error_text("net: amount: is required; lorem; e-mail: is not an e-mail address")
+    assert said == "net: amount: ⟦is required⟧; lorem; e-mail: ⟦is not an e-mail address⟧"
+    said = error_text("expected a number, got a text; net: is required")
+    assert said == "⟦expected a number, got ⟦a text⟧⟧; net: ⟦is required⟧"
+    said = error_text("there is no option 9; choose from 1 to 3")
+    assert said == "⟦there is no option 9; choose from 1 to 3⟧"
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize("often", ["a: ", "a; ", "it ", "'ann' may not do this: "])
+def test_a_message_of_very_many_parts_can_be_shown(often: str) -> None:
+    assert error_text(often * 2_000 + "lorem").rstrip("⟧").endswith("lorem")
 
 
 def test_english_stays_english() -> None:

@@ -12,9 +12,13 @@ from handraise.presentation.translation import (
     current_locale,
     find_time_zone,
     gettext,
+    grouped,
+    language_name,
+    languages,
     local_time,
     use_locale,
 )
+from tests.marked_language import marked_language
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,18 @@ def test_a_sentence_without_a_translation_stays_english() -> None:
     with use_locale(Locale("de")):
         assert gettext("no such sentence anywhere") == "no such sentence anywhere"
         assert gettext("") == ""
+
+
+def test_every_folder_of_the_catalogue_is_a_language_that_says_its_own_name() -> None:
+    assert {each: language_name(each) for each in languages()} == {"en": "English", "de": "Deutsch"}
+
+
+def test_a_number_is_grouped_as_the_catalogue_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert grouped(1_234_567) == "1,234,567"
+    with use_locale(Locale("de")):
+        assert grouped(1_234_567) == "1.234.567"
+    with marked_language(monkeypatch):
+        assert grouped(1_234_567) == "1⟦,⟧234⟦,⟧567"
 
 
 def test_an_instant_is_shown_on_the_readers_clock() -> None:

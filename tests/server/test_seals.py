@@ -7,12 +7,13 @@ import json
 import logging
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from handraise import Approval
+from handraise import Approval, open_desk
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.errors import UnsafeStore
@@ -123,6 +124,26 @@ async def test_a_store_that_was_rewritten_is_not_signed_and_an_operator_is_told(
     said = [record for record in caplog.records if "is not signed any more" in record.message]
     assert [record.levelno for record in said] == [logging.ERROR]
     assert "handraise audit accept" in said[0].message
+
+
+async def test_events_that_cannot_be_sealed_are_in_the_metrics_until_they_can(tmp_path: Path) -> None:
+    file = tmp_path / "questions.db"
+    url = f"sqlite:///{file}"
+    async with open_desk(url) as desk:
+        await desk.post("Now?")
+    change_kind(file, "asked", "no-such-kind")
+    async with open_server(settings(url, None)) as ctx, asyncio.timeout(SOON):
+        while b"handraise_audit_failed 1.0" not in ctx.metrics.render():
+            await asyncio.sleep(0.02)
+        change_kind(file, "no-such-kind", "asked")
+        await sealed(ctx, "default", 1)
+        while b"handraise_audit_failed 0.0" not in ctx.metrics.render():
+            await asyncio.sleep(0.02)
+
+
+def change_kind(file: Path, old: str, new: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("update events set kind = ? where kind = ?", (new, old))
 
 
 async def test_a_seal_of_another_key_behind_ones_own_is_an_alarm_and_not_a_reason_to_stop_quietly(

@@ -81,6 +81,10 @@ class ChatFlow(Generic[R]):
         self._is_shown = is_shown
         self._is_ours = is_ours
 
+    def begin(self) -> None:
+        """Speak the server's language from here on, in this task, until it is known who somebody is."""
+        self._replies.use_default_locale()
+
     async def press(
         self, reference: R, sender: Sender, read: Callable[[Question], Given | None]
     ) -> ReplyResult | Question:

@@ -99,6 +99,10 @@ class Replies:
         self._outbox = outbox
         self._locale = locale
 
+    def use_default_locale(self) -> None:
+        """Say everything from here on, in this task, as for somebody who is not known yet."""
+        set_locale(self._locale)
+
     async def find_responder(
         self, workspace: str, channel: str, identity: str, recipient: str | None = None
     ) -> Responder | None:
@@ -106,7 +110,7 @@ class Replies:
 
         What this task says afterwards is in the language of that person.
         """
-        set_locale(self._locale)
+        self.use_default_locale()
         if any(map(text_problem, (workspace, channel, identity))):
             return None
         names = await self._outbox.recipients_at(workspace, channel, identity)

@@ -83,7 +83,7 @@ def doctor() -> None:
     """Check the store and show what it promises.
 
     Changes nothing. Ends with 78 if the schema is missing or not what this release needs, or if a server
-    would refuse to run on the store or to sign its audit trail.
+    would refuse to run on the store or to sign its audit trail, or could not seal it.
     """
     settings = settings_with()
     typer.echo()
@@ -111,12 +111,14 @@ async def _examine(settings: ServerSettings) -> str | None:
         async with open_backend(settings.url, confined=True, listen=settings.listen_url) as backend:
             durability = await backend.store.durability()
             audit, broken = await _audit(settings, backend)
+            sealing, failed = await _sealing(backend)
     except UnsafeStore as error:
         trouble = str(error)
         try:
             async with open_backend(settings.url, listen=settings.listen_url) as backend:
                 durability = await backend.store.durability()
                 audit, broken = await _audit(settings, backend)
+                sealing, failed = await _sealing(backend)
         except UnsafeStore:
             return trouble
     in_force = "  ".join(f"{name}={value}" for name, value in sorted(durability.settings.items()))
@@ -128,9 +130,10 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Clock     ", await _clock(settings)),
             ("Listener  ", await _listener(settings)),
             ("Audit     ", audit),
+            ("Sealing   ", sealing),
         ]
     )
-    return trouble or broken
+    return trouble or broken or failed
 
 
 async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
@@ -154,6 +157,20 @@ async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str |
     if broken:
         return f"NO LONGER SIGNED in {len(sealer.refused)} workspaces: the store was changed", broken
     return f"signed with the key {signer.key_id}; the store continues from the last signed seal", None
+
+
+async def _sealing(backend: Backend) -> tuple[str, str | None]:
+    """How many workspaces have events to seal, and why some of these can never be sealed, or None."""
+    sealer = Sealer(backend.store, backend.ledger)
+    waiting = await sealer.try_out()
+    if not sealer.failed:
+        return f"possible; {waiting} workspaces have events that no server has sealed yet", None
+    workspace, why = next(iter(sealer.failed.items()))
+    failed = (
+        f"The events of workspace {visible_line(workspace)!r} cannot be sealed: {visible_line(why)}. Its audit trail is "
+        "not continued until that is corrected. The log of a server has the whole error."
+    )
+    return f"IMPOSSIBLE in {len(sealer.failed)} workspaces", failed
 
 
 async def _clock(settings: ServerSettings) -> str:

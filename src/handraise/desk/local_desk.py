@@ -77,6 +77,7 @@ T = TypeVar("T")
 
 _SHORT_PATIENCE = 0.5
 _PATIENCE = 10.0
+_PAST = Problem("until", "is in the past: give a time in the future, or leave it out")
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
 
@@ -189,15 +190,13 @@ class LocalDesk(Desk):
             provenance=provenance,
             grant_id=self._new_id() if wants_grant(question.form, canonical) else None,
         )
-        if move.new_grant is None or move.new_grant.until is None:
+        try:
             return await self._move(move)
-        # Only the store's clock counts, so only the store can say that a time is past.
-        if moved := self._notify_moved(await self._engine.settle.submit(move)):
-            return moved
-        question, responder = await self._answerable(question_id, by, provenance.evidence)
-        past = [Problem("until", "is in the past: give a time in the future, or leave it out")]
-        tried = await self._move(attempt_move(question, responder, canonical, past, provenance=provenance))
-        raise InvalidAnswer(past, outcome=tried.outcome)
+        except InvalidAnswer as past:
+            tried = await self._move(
+                attempt_move(question, responder, canonical, past.problems, provenance=provenance)
+            )
+            raise InvalidAnswer(past.problems, outcome=tried.outcome) from None
 
     async def reject_answer(
         self,
@@ -568,18 +567,23 @@ class LocalDesk(Desk):
     async def _move(self, move: Move) -> Question:
         """Let the store decide; then notify waits, or find out why the move was refused.
 
-        If the question changed meanwhile, as steps that come due can put its expiry off, this tries again.
+        If the question changed meanwhile, as steps that come due can put its expiry off, this tries again. Only the
+        store's clock says whether the end of a new grant is past: that is the reason if the question has not changed.
         """
-        began, pause = time.monotonic(), 0.0
+        ends = move.new_grant is not None and move.new_grant.until is not None
+        began, pause, steps_before = time.monotonic(), 0.0, None
         while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:
             question = await self._pending_question(move.question.id)
             if move.kind not in ("withdraw", "withdraw_for"):
                 check_may_respond(question, move.responder)
+            steps = None if question.overdue else question.steps_taken
+            if ends and steps is not None and steps == steps_before:
+                raise InvalidAnswer([_PAST])
             if time.monotonic() - began > _PATIENCE:
                 raise StoreUnavailable(f"Question {question.id!r} kept changing meanwhile. Try again.")
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
-            move = replace(move, question=question)
+            move, steps_before = replace(move, question=question), steps
         return moved
 
     def _notify_moved(self, moved: Question | None) -> Question | None:

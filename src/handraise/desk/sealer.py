@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -42,7 +42,8 @@ class Sealer:
 
     With a `signer`, it signs only seals that continue from the last one known in `heads`: otherwise anyone
     who can write to the store could delete all seals, rewrite the events and get everything signed again.
-    `refused` holds the workspaces that it does not sign, each with the reason.
+    `refused` holds the workspaces that it does not sign, each with the reason. `failed` holds those whose events
+    cannot be sealed because of an error, which only an operator can correct.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Sealer:
         self._aside: set[tuple[str, str | None]] = set()
         self._checked = ""
         self.refused: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
 
     async def run(self) -> int:
         """Seal the events of every workspace; return the number of seals.
@@ -66,17 +68,45 @@ class Sealer:
         A failing workspace does not affect others.
         """
         made = 0
-        for workspace in await self._ledger.unsealed(limit=_WORKSPACES):
+        workspaces = await self._ledger.unsealed(limit=_WORKSPACES)
+        for workspace in self.failed.keys() - set(workspaces):
+            del self.failed[workspace]
+        for workspace in workspaces:
             try:
                 made += await self.seal(workspace)
+                self.failed.pop(workspace, None)
             except StoreUnavailable as error:
                 _log.warning("a workspace cannot be sealed now; trying again later: %s", error)
             except BrokenChain:
                 continue  # logged once, in `check`
-            except Exception:  # noqa: BLE001 -- other workspaces are sealed all the same
-                _log.exception("the events of workspace %r cannot be sealed; trying again later", workspace)
+            except Exception as error:  # noqa: BLE001 -- other workspaces are sealed all the same
+                if self.failed.get(workspace) != (why := _in_one_line(error)):
+                    self.failed[workspace] = why
+                    _log.exception(
+                        "the events of workspace %r cannot be sealed; trying again later", workspace
+                    )
         await self._check_some()
         return made
+
+    async def try_out(self) -> int:
+        """Try to read and digest the events to be sealed next, and change nothing.
+
+        Returns the number of workspaces with events to seal. Those that cannot be sealed are in `failed`.
+        """
+        self.failed.clear()
+        workspaces = await self._ledger.unsealed(limit=_WORKSPACES)
+        for workspace in workspaces:
+            try:
+                last = (await self._ledger.head(workspace)).seal
+                events = await self._store.trail(
+                    workspace, after=last.cursor if last else None, limit=AT_ONCE
+                )
+                await self._leaves(workspace, events, {})
+            except StoreUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 -- each workspace has its own
+                self.failed[workspace] = _in_one_line(error)
+        return len(workspaces)
 
     async def check(self, workspace: str) -> Head:
         """The end of a workspace's chain. Raises `BrokenChain` if it does not continue from the last signed seal."""
@@ -185,7 +215,8 @@ class Sealer:
         if not (events or removals) or not await self._may_seal(workspace, last):
             return False
         number = last.number + 1 if last else 1
-        leaves = await self._leaves(workspace, events)
+        salts = await self._ledger.salts(workspace, questions_in(events))
+        leaves = await self._leaves(workspace, events, salts)
         seal = Seal(
             workspace=workspace,
             number=number,
@@ -222,8 +253,9 @@ class Sealer:
             )
         return False
 
-    async def _leaves(self, workspace: str, events: Sequence[Event | WorkspaceEvent]) -> list[bytes]:
-        salts = await self._ledger.salts(workspace, questions_in(events))
+    async def _leaves(
+        self, workspace: str, events: Sequence[Event | WorkspaceEvent], salts: Mapping[str, bytes]
+    ) -> list[bytes]:
         asked = await self._ledger.asked(workspace, asked_in(events))
 
         def digest() -> list[bytes]:
@@ -270,6 +302,10 @@ def _is_genuine(signer: Signer, seal: Seal) -> bool:
     if seal.key_id != signer.key_id:
         return True
     return seal.signature is not None and signer.has_signed(seal.digest, seal.signature)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def questions_in(events: Sequence[Event | WorkspaceEvent]) -> set[str]:

@@ -88,7 +88,6 @@ _SENTENCES = (
     gettext_noop("what comes from Teams is not signed"),
     gettext_noop("{name} is not known as strong evidence of a person"),
     # handraise.desk and handraise.server
-    gettext_noop("the question changed meanwhile; look at it again"),
     gettext_noop("the request does not come from a page of this server"),
     gettext_noop("only administrators of the workspace may do this"),
     gettext_noop("only people may do this; this is an agent's key"),
@@ -115,6 +114,9 @@ _SENTENCES = (
     gettext_noop("We cannot use your e-mail address: {part}."),
 )
 
+_MOST_COLONS = 8
+_DEEPEST = 4
+
 
 def error_text(message: str) -> str:
     """What was wrong, translated. An unknown sentence stays as it is."""
@@ -128,18 +130,51 @@ def problem_text(problem: Problem) -> str:
 
 
 def _translated(message: str) -> str:
+    problems = message.split("; ")
+    if len(problems) > 1:
+        whole = _sentences_in(message)
+        if whole and "part" not in whole[-1][1]:
+            return _in_language(whole)
+    return "; ".join(map(_problem, problems))
+
+
+def _problem(text: str) -> str:
+    """One problem, perhaps after the name of its field, which may contain colons itself."""
+    start = 0
+    for _ in range(_MOST_COLONS):
+        if found := _sentences_in(text[start:]):
+            return text[:start] + _in_language(found)
+        if (colon := text.find(": ", start)) < 0:
+            break
+        start = colon + 2
+    return text
+
+
+def _sentences_in(message: str) -> list[tuple[str, dict[str, str]]]:
+    """The sentence that a message was made from, and its values; then the same of its `part`, and so on."""
+    found: list[tuple[str, dict[str, str]]] = []
+    while len(found) < _DEEPEST and (made := _made_from(message)) is not None:
+        found.append(made)
+        if "part" not in made[1]:
+            break
+        message = made[1]["part"]
+    return found
+
+
+def _in_language(sentences: list[tuple[str, dict[str, str]]]) -> str:
+    """These sentences, each in the place of the `part` of the one before."""
+    text = ""
+    for sentence, values in reversed(sentences):
+        text = gettext(sentence).format(**(values | {"part": text} if text else values))
+    return text
+
+
+def _made_from(message: str) -> tuple[str, dict[str, str]] | None:
+    """The sentence that a message was made from, and its values."""
     for sentence, pattern in _patterns():
         if found := pattern.fullmatch(message):
-            parts = {
-                name: _translated(text) if name == "part" else text
-                for name, text in found.groupdict().items()
-            }
-            return gettext(sentence).format(**parts)
-    # Several problems, or one with the name of its field.
-    if "; " in message:
-        return "; ".join(map(_translated, message.split("; ")))
-    name, colon, problem = message.partition(": ")
-    return f"{name}: {_translated(problem)}" if colon else message
+            return sentence, found.groupdict()
+    return None
 
 
 @functools.cache
@@ -148,9 +183,11 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def _pattern(sentence: str) -> re.Pattern[str]:
-    """A pattern that matches everything made from this sentence."""
-    parts = re.split(r"\{(\w+)\}", sentence)
-    return re.compile(
-        "".join(f"(?P<{each}>.+)" if place % 2 else re.escape(each) for place, each in enumerate(parts)),
-        re.DOTALL,
-    )
+    """A pattern that matches everything made from this sentence.
+
+    Each value ends where the sentence first continues, and nothing else is tried: that would take long if it fails.
+    """
+    start, *rest = re.split(r"\{(\w+)\}", sentence)
+    values = [f"(?P<{name}>.+?){re.escape(after)}" for name, after in zip(rest[::2], rest[1::2], strict=True)]
+    all_but_last = "".join(f"(?>{each})" for each in values[:-1])
+    return re.compile(re.escape(start) + all_but_last + "".join(values[-1:]), re.DOTALL)

@@ -15,22 +15,19 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from gettext import GNUTranslations, NullTranslations
-from pathlib import Path
+from importlib import resources
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from handraise.model.identities import Person
 
-LANGUAGES = {"en": "English", "de": "Deutsch"}
-"""Every supported language: its code and its own name."""
-
-_CATALOG = Path(__file__).parent / "catalog"
+_CATALOG = resources.files(__package__) / "catalog"
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
 _WISH = re.compile(r"([A-Za-z]{2,3})(?:-[A-Za-z0-9-]*)?(?:;q=([01](?:\.[0-9]{0,3})?))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Locale:
-    """How a person reads: `language` is one of `LANGUAGES`, `time_zone` a name such as `Europe/Berlin`."""
+    """How a person reads: `language` is one of `languages()`, `time_zone` a name such as `Europe/Berlin`."""
 
     language: str = "en"
     time_zone: str = "UTC"
@@ -58,7 +55,7 @@ def set_locale(locale: Locale) -> None:
 def in_every_language(check: Callable[[], bool]) -> bool:
     """Whether something holds in every language: what people may do must not depend on their language."""
     zone = current_locale().time_zone
-    return all(_in_language(Locale(language, zone), check) for language in LANGUAGES)
+    return all(_in_language(Locale(language, zone), check) for language in languages())
 
 
 def current_locale() -> Locale:
@@ -88,15 +85,25 @@ def gettext_noop(message: str) -> str:
 
 def grouped(number: int) -> str:
     """A whole number with its digits in groups of three, as the language writes them."""
-    text = f"{number:,}"
-    return text.replace(",", ".") if _current.get().language == "de" else text
+    return f"{number:,}".replace(",", pgettext("between the thousands of a number", ","))
+
+
+@functools.cache
+def languages() -> tuple[str, ...]:
+    """The codes of all supported languages: English, and every folder of the catalogue."""
+    return ("en", *sorted(each.name for each in _CATALOG.iterdir() if each.is_dir()))
+
+
+def language_name(language: str) -> str:
+    """The name of a language, in that language."""
+    return _translations(language).pgettext("the name of this language", "English")
 
 
 def best_language(*wishes: str | None) -> str:
     """The first supported language: each wish is a code such as `de-AT`, or a whole Accept-Language header."""
     for wish in wishes:
         for code in _codes(wish or ""):
-            if code in LANGUAGES:
+            if code in languages():
                 return code
     return "en"
 

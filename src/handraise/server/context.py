@@ -215,12 +215,13 @@ def _signer(key: Path, heads: Path | None) -> tuple[Signer, SignedHeads]:
 
 
 def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
-    """Make the task that seals the audit trail, and reports in the metrics what it refuses to sign."""
+    """Make the task that seals the audit trail, and reports in the metrics what it refuses to sign or cannot seal."""
     sealer = Sealer(ctx.store, ctx.ledger, ctx.signer, ctx.signed_heads)
 
     async def seal() -> None:
         await sealer.run()
         ctx.metrics.set_audit_refused(len(sealer.refused))
+        ctx.metrics.set_audit_failed(len(sealer.failed))
 
     return seal
 

@@ -1,22 +1,18 @@
-"""Types of single settings: each says in its error what is expected."""
+"""Types of single settings: each says in its error what is expected. `channel_setting_types` has those of channels."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import re
-from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import limits
 import pydantic
 
-from handraise.channels.teams.references import is_service
-from handraise.presentation.translation import LANGUAGES, find_time_zone
+from handraise.presentation.translation import find_time_zone, languages
 
-_TELEGRAM_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
-_PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _ORIGIN = re.compile(r"https?://[a-z0-9-]+(\.[a-z0-9-]+)*(:[0-9]{1,5})?")
 
 
@@ -52,15 +48,9 @@ def _proxies(text: str) -> str:
     return text
 
 
-def _public_key(text: str) -> str:
-    if not _PUBLIC_KEY.fullmatch(text):
-        raise ValueError("expected 64 characters of 0-9 and a-f, as Discord shows them")
-    return text
-
-
 def _language(text: str) -> str:
-    if text not in LANGUAGES:
-        raise ValueError(f"expected one of {', '.join(LANGUAGES)}")
+    if text not in languages():
+        raise ValueError(f"expected one of {', '.join(languages())}")
     return text
 
 
@@ -78,27 +68,6 @@ def _rate(text: str) -> str:
     return text
 
 
-def _service(url: str) -> str:
-    if not is_service(url):
-        raise ValueError("expected addresses such as https://smba.example.com/teams")
-    return url
-
-
-def _microsoft_address(url: str) -> str:
-    if not is_service(url.replace("/.well-known/", "/")):
-        raise ValueError("expected an https address")
-    return url
-
-
-def _token(fits: Callable[[str], object], expected: str) -> pydantic.AfterValidator:
-    def check(token: pydantic.SecretStr) -> pydantic.SecretStr:
-        if not fits(token.get_secret_value()):
-            raise ValueError(f"expected {expected}")
-        return token
-
-    return pydantic.AfterValidator(check)
-
-
 Seconds = Annotated[float, pydantic.Field(gt=0)]
 Address = Annotated[str, pydantic.AfterValidator(_address)]
 Issuer = Annotated[str, pydantic.AfterValidator(_issuer)]
@@ -107,23 +76,3 @@ Proxies = Annotated[str, pydantic.AfterValidator(_proxies)]
 Language = Annotated[str, pydantic.AfterValidator(_language)]
 Rate = Annotated[str, pydantic.AfterValidator(_rate)]
 TimeZone = Annotated[str, pydantic.AfterValidator(_time_zone)]
-TeamsService = Annotated[str, pydantic.AfterValidator(_service)]
-MicrosoftAddress = Annotated[str, pydantic.AfterValidator(_microsoft_address)]
-DiscordPublicKey = Annotated[str, pydantic.AfterValidator(_public_key)]
-TelegramSecret = Annotated[
-    pydantic.SecretStr,
-    # Telegram accepts no other characters.
-    _token(re.compile(r"[A-Za-z0-9_-]{16,256}").fullmatch, "16 to 256 letters, digits, _ and -"),
-]
-TelegramToken = Annotated[
-    pydantic.SecretStr,
-    _token(_TELEGRAM_TOKEN.fullmatch, "what BotFather gave you: digits, a colon, and a secret"),
-]
-SlackBotToken = Annotated[
-    pydantic.SecretStr,
-    _token(re.compile(r"xoxb-\S+").fullmatch, "the Bot User OAuth Token of your Slack app, xoxb-…"),
-]
-SlackAppToken = Annotated[
-    pydantic.SecretStr,
-    _token(re.compile(r"xapp-\S+").fullmatch, "an app-level token of your Slack app, xapp-…"),
-]

@@ -8,39 +8,36 @@ from typing import Annotated, Literal
 import pydantic
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from handraise.channels.apprise_schemes import scheme_problem
-from handraise.channels.custom_channels import opener_names, opener_problem
-from handraise.channels.email.server_urls import mail_address, read_sender, read_server
-from handraise.channels.ntfy import read_server_url
-from handraise.channels.safe_http import IPNetwork
-from handraise.channels.teams.references import is_id
-from handraise.channels.webhook import secret_bytes
 from handraise.desk_factory import default_address
 from handraise.presentation.translation import Locale
-from handraise.server.setting_types import (
-    Address,
+from handraise.server.channel_setting_types import (
+    AppriseSchemes,
+    ChannelOpeners,
     DiscordPublicKey,
-    Issuer,
-    Language,
+    ImapServer,
+    Mailbox,
+    MailSecret,
+    MailSender,
     MicrosoftAddress,
-    Origin,
-    Proxies,
-    Rate,
-    Seconds,
+    Networks,
+    NtfyNetworks,
+    PushContact,
     SlackAppToken,
     SlackBotToken,
+    SmtpServer,
+    TeamsApp,
+    TeamsSecret,
     TeamsService,
+    TeamsTenant,
     TelegramSecret,
     TelegramToken,
-    TimeZone,
 )
+from handraise.server.setting_types import Address, Issuer, Language, Origin, Proxies, Rate, Seconds, TimeZone
 
 SHORTEST_SECRET = 32
 """The shortest secret for signing OIDC sign-ins, in characters."""
 PREFIX = "HANDRAISE_"
 """The prefix of every variable."""
-_LONGEST_MAILBOX = 20
-"""Mail servers accept 64 characters before the @, and the code of a reply needs most of them."""
 
 
 class ServerSettings(BaseSettings):
@@ -212,7 +209,7 @@ class ServerSettings(BaseSettings):
     webhooks: bool = pydantic.Field(
         default=False, description="notify systems of questions by signed webhooks, and accept their answers"
     )
-    webhook_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+    webhook_allow_private: Networks = pydantic.Field(
         default=(),
         description='private networks that webhooks may reach, also over plain http, as JSON: `["10.1.0.0/16"]`',
     )
@@ -222,7 +219,7 @@ class ServerSettings(BaseSettings):
     slack_signing_secret: pydantic.SecretStr | None = pydantic.Field(
         default=None, description="the secret that Slack signs its requests with, to receive events over HTTP"
     )
-    slack_app_token: SlackAppToken | None = pydantic.Field(
+    slack_app_token: SlackAppToken = pydantic.Field(
         default=None,
         validate_default=True,
         description="your app's token at Slack (`xapp-…`), to receive events over Socket Mode",
@@ -244,7 +241,7 @@ class ServerSettings(BaseSettings):
     discord_bot_token: pydantic.SecretStr | None = pydantic.Field(
         default=None, description="your bot's token at Discord: turns Discord on"
     )
-    discord_public_key: DiscordPublicKey | None = pydantic.Field(
+    discord_public_key: DiscordPublicKey = pydantic.Field(
         default=None,
         validate_default=True,
         description="your application's public key at Discord, to verify its requests",
@@ -252,13 +249,13 @@ class ServerSettings(BaseSettings):
     discord_api_url: str = pydantic.Field(
         default="https://discord.com/api/v10", description="where Discord's API is"
     )
-    teams_app_id: str | None = pydantic.Field(
+    teams_app_id: TeamsApp | None = pydantic.Field(
         default=None, description="your bot's app id at Microsoft Teams: turns Teams on"
     )
-    teams_app_secret: pydantic.SecretStr | None = pydantic.Field(
+    teams_app_secret: TeamsSecret = pydantic.Field(
         default=None, validate_default=True, description="the client secret of that app"
     )
-    teams_tenant: str | None = pydantic.Field(
+    teams_tenant: TeamsTenant = pydantic.Field(
         default=None, validate_default=True, description="the id of the tenant that the bot belongs to"
     )
     teams_workspace: str = pydantic.Field(
@@ -282,23 +279,23 @@ class ServerSettings(BaseSettings):
         default="https://login.botframework.com/v1/.well-known/openidconfiguration",
         description="the URL of the keys for those tokens; government clouds have another one",
     )
-    email_smtp_url: pydantic.SecretStr | None = pydantic.Field(
+    email_smtp_url: SmtpServer | None = pydantic.Field(
         default=None,
         description="the mail server to send through: `smtps://user:password@host`, or `smtp://…` with STARTTLS",
     )
-    email_from: str | None = pydantic.Field(
+    email_from: MailSender = pydantic.Field(
         default=None,
         validate_default=True,
         description="the sender of that mail: `Handraise <desk@example.com>`",
     )
-    email_reply_to: str | None = pydantic.Field(
+    email_reply_to: Mailbox | None = pydantic.Field(
         default=None,
         description="the mailbox for replies, `reply@example.com`; they come to `reply+code@example.com`",
     )
-    email_imap_url: pydantic.SecretStr | None = pydantic.Field(
+    email_imap_url: ImapServer | None = pydantic.Field(
         default=None, description="the server to read that mailbox from: `imaps://user:password@host`"
     )
-    email_inbound_secret: pydantic.SecretStr | None = pydantic.Field(
+    email_inbound_secret: MailSecret = pydantic.Field(
         default=None,
         validate_default=True,
         description="the secret (`whsec_…`) that signs replies which a mail server posts here instead",
@@ -307,11 +304,11 @@ class ServerSettings(BaseSettings):
         default=None,
         description="the receiving server's name in `Authentication-Results`; then only mails that it found genuine count",
     )
-    push_contact: str | None = pydantic.Field(
+    push_contact: PushContact | None = pydantic.Field(
         default=None,
         description="turns web push on: the contact for push services, as `mailto:ops@example.com`; needs the secret",
     )
-    push_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+    push_allow_private: Networks = pydantic.Field(
         default=(), description="private networks with push services of your own, as JSON"
     )
     ntfy_url: str | None = pydantic.Field(
@@ -320,19 +317,19 @@ class ServerSettings(BaseSettings):
     ntfy_token: pydantic.SecretStr | None = pydantic.Field(
         default=None, description="your access token there (`tk_…`), if topics are protected"
     )
-    ntfy_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+    ntfy_allow_private: NtfyNetworks = pydantic.Field(
         default=(),
         validate_default=True,
         description="private networks with an ntfy server of your own, also over plain http, as JSON",
     )
-    apprise_schemes: tuple[str, ...] = pydantic.Field(
+    apprise_schemes: AppriseSchemes = pydantic.Field(
         default=(),
         description='turns Apprise on: the services that addresses may name, as JSON: `["tgram", "pover"]`',
     )
-    apprise_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+    apprise_allow_private: Networks = pydantic.Field(
         default=(), description="private networks that Apprise may reach, as JSON"
     )
-    channels: str | None = pydantic.Field(
+    channels: ChannelOpeners | None = pydantic.Field(
         default=None, description="your own channels, separated by commas: `my_module:open_mine`"
     )
     log_format: Literal["json", "console"] | None = pydantic.Field(
@@ -346,42 +343,6 @@ class ServerSettings(BaseSettings):
         description="send traces and metrics to the address in the `OTEL_EXPORTER_OTLP_…` variables",
     )
 
-    @pydantic.field_validator("push_contact")
-    @classmethod
-    def _is_a_contact(cls, text: str | None, info: pydantic.ValidationInfo) -> str | None:
-        if text is not None and not text.startswith(("mailto:", "https://")):
-            raise ValueError("expected mailto:… or https://…")
-        if text is not None and info.data.get("secret") is None:
-            raise ValueError("needs HANDRAISE_SECRET, from which the key for the push services is made")
-        return text
-
-    @pydantic.field_validator("ntfy_allow_private")
-    @classmethod
-    def _leads_to_ntfy(
-        cls, networks: tuple[IPNetwork, ...], info: pydantic.ValidationInfo
-    ) -> tuple[IPNetwork, ...]:
-        url = info.data.get("ntfy_url")
-        if url is not None and read_server_url(url, networks) is None:
-            raise ValueError(
-                "HANDRAISE_NTFY_URL must be https://… without a path; in a network listed here, also http://…"
-            )
-        return networks
-
-    @pydantic.field_validator("apprise_schemes")
-    @classmethod
-    def _are_schemes(cls, schemes: tuple[str, ...]) -> tuple[str, ...]:
-        if problem := next(filter(None, map(scheme_problem, schemes)), None):
-            raise ValueError(problem)
-        return schemes
-
-    @pydantic.field_validator("channels")
-    @classmethod
-    def _are_openers(cls, text: str | None) -> str | None:
-        for name in opener_names(text or ""):
-            if problem := opener_problem(name):
-                raise ValueError(problem)
-        return text
-
     @pydantic.field_validator("oidc_client_id")
     @classmethod
     def _completes_oidc(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
@@ -394,94 +355,6 @@ class ServerSettings(BaseSettings):
             raise ValueError("OIDC sign-in needs it")
         if issuer and len(secret.get_secret_value() if secret else "") < SHORTEST_SECRET:
             raise ValueError(f"OIDC sign-in needs HANDRAISE_SECRET with {SHORTEST_SECRET} characters or more")
-        return text
-
-    @pydantic.field_validator("slack_app_token")
-    @classmethod
-    def _hears_from_slack(
-        cls, token: pydantic.SecretStr | None, others: pydantic.ValidationInfo
-    ) -> pydantic.SecretStr | None:
-        if others.data.get("slack_bot_token") and not (token or others.data.get("slack_signing_secret")):
-            raise ValueError("give it or HANDRAISE_SLACK_SIGNING_SECRET, to receive people's answers")
-        return token
-
-    @pydantic.field_validator("discord_public_key")
-    @classmethod
-    def _is_a_public_key(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
-        if text is None and others.data.get("discord_bot_token"):
-            raise ValueError("give it, to receive people's answers")
-        return text
-
-    @pydantic.field_validator("teams_app_id", "teams_tenant")
-    @classmethod
-    def _is_an_entra_id(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
-        if text is None and others.field_name == "teams_tenant" and others.data.get("teams_app_id"):
-            raise ValueError("Teams needs it")
-        if text is not None and not is_id(text.lower()):
-            raise ValueError("expected an id such as 72f988bf-86f1-41af-91ab-2d7cd011db47")
-        return None if text is None else text.lower()
-
-    @pydantic.field_validator("teams_app_secret")
-    @classmethod
-    def _is_there_for_teams(
-        cls, secret: pydantic.SecretStr | None, others: pydantic.ValidationInfo
-    ) -> pydantic.SecretStr | None:
-        if secret is None and others.data.get("teams_app_id"):
-            raise ValueError("Teams needs it")
-        return secret
-
-    @pydantic.field_validator("telegram_webhook_secret")
-    @classmethod
-    def _is_a_webhook_secret(
-        cls, secret: pydantic.SecretStr | None, info: pydantic.ValidationInfo
-    ) -> pydantic.SecretStr | None:
-        if secret is None:
-            return None
-        if not str(info.data.get("public_url")).startswith("https://"):
-            raise ValueError("Telegram calls only https addresses; set HANDRAISE_PUBLIC_URL to yours")
-        return secret
-
-    @pydantic.field_validator("email_smtp_url", "email_imap_url")
-    @classmethod
-    def _is_a_mail_server(
-        cls, text: pydantic.SecretStr | None, info: pydantic.ValidationInfo
-    ) -> pydantic.SecretStr | None:
-        if text is None:
-            return None
-        if info.field_name == "email_imap_url" and info.data.get("email_reply_to") is None:
-            raise ValueError("it is for replies, and they need HANDRAISE_EMAIL_REPLY_TO")
-        read_server(text.get_secret_value(), "smtp" if info.field_name == "email_smtp_url" else "imap")
-        return text
-
-    @pydantic.field_validator("email_from")
-    @classmethod
-    def _is_a_sender(cls, text: str | None, info: pydantic.ValidationInfo) -> str | None:
-        if text is None and info.data.get("email_smtp_url"):
-            raise ValueError("mail needs a sender, such as Handraise <desk@example.com>")
-        if text is not None:
-            read_sender(text)
-        return text
-
-    @pydantic.field_validator("email_reply_to")
-    @classmethod
-    def _is_a_mailbox(cls, text: str | None, info: pydantic.ValidationInfo) -> str | None:
-        if text is None:
-            return None
-        if mail_address(text) is None or "+" in text or text.index("@") > _LONGEST_MAILBOX:
-            raise ValueError("expected a mailbox such as reply@example.com")
-        if info.data.get("secret") is None:
-            raise ValueError("replies need HANDRAISE_SECRET, which their addresses are made with")
-        return text
-
-    @pydantic.field_validator("email_inbound_secret")
-    @classmethod
-    def _is_a_signing_secret(
-        cls, text: pydantic.SecretStr | None, info: pydantic.ValidationInfo
-    ) -> pydantic.SecretStr | None:
-        if text is not None and secret_bytes(text.get_secret_value()) is None:
-            raise ValueError("expected whsec_ and 24 to 64 random bytes in base64")
-        if text is None and info.data.get("email_reply_to") and not info.data.get("email_imap_url"):
-            raise ValueError("replies need it, or HANDRAISE_EMAIL_IMAP_URL to read the mailbox")
         return text
 
     @property

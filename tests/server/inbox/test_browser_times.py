@@ -11,7 +11,7 @@ from playwright.async_api import BrowserContext, Page, expect
 from handraise import Confirm, Open
 from handraise.desk.local_desk import LocalDesk
 from handraise.presentation.times import span
-from handraise.presentation.translation import LANGUAGES, Locale, find_time_zone, use_locale
+from handraise.presentation.translation import Locale, find_time_zone, languages, use_locale
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- its fixtures
 from tests.server.inbox.chromium import NewWindow, listens
@@ -40,7 +40,7 @@ async def test_times_tick_and_say_when_the_time_is_up(tab: Page, desk: LocalDesk
     await expect(tab.locator(".facts")).to_contain_text("asked 1 hour 1 minute ago")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", languages())
 async def test_times_are_in_the_words_of_the_server(person: NewWindow, language: str) -> None:
     lengths = [
         0,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from gettext import NullTranslations
 from html.parser import HTMLParser
 from typing import Any
 
@@ -31,67 +29,22 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm
 from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
-from handraise.presentation import translation
 from handraise.presentation.translation import Locale, find_time_zone, gettext, use_locale
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
 from handraise.testing import ManualClock
 from support.issuer import Issuer
+from tests.marked_language import mark_german, unmarked
 from tests.server.conftest import ORIGIN
 from tests.server.inbox.browser import FORM, Page, Sheet
 from tests.server.inbox.scene import link_to
 
 GERMAN = {"accept-language": "de-AT,de;q=0.9,en;q=0.5"}
-LATIN = [
-    "lorem",
-    "ipsum",
-    "dolor",
-    "amet",
-    "consectetur",
-    "adipiscing",
-    "elit",
-    "tempor",
-    "incididunt",
-    "labore",
-    "magna",
-    "aliqua",
-    "enim",
-    "minim",
-]
-"""All that agents and people write in these tests: no word of it can be taken for one of ours."""
-NAMES = {
-    "handraise",
-    "ann",
-    "boss",
-    "utc",
-    "english",
-    "deutsch",
-    "slack",
-    "https",
-    "example",
-    "com",
-    "arguments",
-}
-"""What is the same in every language."""
-UNITS = {"min"}
-WORD = re.compile(r"[^\W\d_]{2,}")
+NAMES = frozenset({"ann", "boss", "english", "deutsch", "slack", "arguments", "min"})
+"""What is the same in every language, besides what is so in all of these tests."""
 CODE = {"script", "style", "code", "pre", "kbd"}
 READ = ("title", "aria-label", "placeholder", "alt", "aria-description")
 VOID = {"input", "meta", "link", "img", "br", "hr", "rect", "line"}
-
-
-class Marked(NullTranslations):
-    """A language in which every sentence stands in brackets."""
-
-    def gettext(self, message: str) -> str:
-        return f"⟦{message}⟧"
-
-    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
-        return f"⟦{msgid1 if n == 1 else msgid2}⟧"
-
-    def pgettext(self, context: str, message: str) -> str:
-        assert context
-        return f"⟦{message}⟧"
 
 
 class Unmarked(HTMLParser):
@@ -101,10 +54,11 @@ class Unmarked(HTMLParser):
         super().__init__()
         self.language: str | None = None
         self.found: list[str] = []
+        self._texts: list[str] = []
         self._open: list[tuple[str, bool]] = []
-        self._depth = 0
         self.feed(html)
         self.close()
+        self.found += unmarked(self._texts, NAMES)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
@@ -114,7 +68,7 @@ class Unmarked(HTMLParser):
             inside = bool(self._open and self._open[-1][1])
             self._open.append((tag, inside or tag in CODE or "lang" in given))
         for name in READ:
-            self.found += outside(given.get(name) or "", 0)[0]
+            self.found += unmarked([given.get(name) or ""], NAMES)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -126,20 +80,9 @@ class Unmarked(HTMLParser):
             pass
 
     def handle_data(self, data: str) -> None:
-        words, self._depth = outside(data, self._depth)
-        if not (self._open and self._open[-1][1]):
-            self.found += words
-
-
-def outside(text: str, depth: int) -> tuple[list[str], int]:
-    """The words of a text that stand in no brackets and that these tests did not write, and how deep it ends."""
-    bare: list[str] = []
-    for each in text:
-        depth += (each == "⟦") - (each == "⟧")
-        bare.append(each if depth == 0 else " ")
-    kept = " ".join(each for each in "".join(bare).split() if find_time_zone(each) is None)
-    words = [each.casefold() for each in WORD.findall(kept)]
-    return [each for each in words if each not in NAMES and each not in UNITS and each not in LATIN], depth
+        if self._open and self._open[-1][1]:  # nobody's sentence, but brackets around it may end in it
+            data = "".join(each for each in data if each in "⟦⟧")
+        self._texts.append(data)
 
 
 @pytest.fixture
@@ -155,7 +98,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def marked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every translation is the English sentence in brackets."""
-    monkeypatch.setattr(translation, "_translations", lambda _language: Marked())
+    mark_german(monkeypatch)
 
 
 @pytest.fixture
@@ -411,7 +354,7 @@ async def test_every_sentence_of_other_pages_is_translated(
     assert foreign.status_code == 403
     check(foreign, "from a page of others")
     described = (await admin.get("/manifest.webmanifest")).json()
-    assert (described["lang"], outside(described["description"], 0)) == ("de", ([], 0))
+    assert (described["lang"], unmarked([described["description"]])) == ("de", [])
 
 
 async def test_the_pages_say_what_the_catalogue_says(

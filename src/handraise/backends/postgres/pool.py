@@ -115,8 +115,8 @@ class Pool:
         empty may read all of a workspace for one question, and it may take long until the table is analysed.
         """
         now = time.monotonic()
-        until, lasts = self._plans.setdefault(connection, (now + _PLANNED, _PLANNED))
-        if now < until:
+        due, lasts = self._plans.setdefault(connection, (now + _PLANNED, _PLANNED))
+        if now < due:
             return
         lasts = min(2 * lasts, _PLANNED_AT_MOST)
         self._plans[connection] = (now + lasts, lasts)

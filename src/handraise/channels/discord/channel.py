@@ -118,6 +118,7 @@ class Discord(ChatChannel[tuple[str, str], str]):
         """
         if payload.get("type") == PING:
             return _PONG
+        self._incoming.begin()
         task = self._tasks.begin(self._take(payload))
         done, _ = await asyncio.wait({task}, timeout=_AT_ONCE)
         if done:

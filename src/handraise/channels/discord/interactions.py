@@ -51,6 +51,10 @@ class InteractionHandler:
         self._flow: ChatFlow[QuestionReference] = ChatFlow(CHANNEL, replies)
         self._tasks = tasks
 
+    def begin(self) -> None:
+        """See `ChatFlow.begin`."""
+        self._flow.begin()
+
     async def take(self, payload: Mapping[str, Any]) -> InteractionResult:
         """Do what a genuine payload says.
 

@@ -47,7 +47,7 @@ from handraise.model.people import ANYONE
 from handraise.model.questions import Question
 from handraise.model.typed_replies import Understood, read_reply
 from handraise.ports.channel import Message, NotSent, Response
-from handraise.presentation.translation import LANGUAGES, Locale, gettext, use_locale
+from handraise.presentation.translation import Locale, gettext, languages, use_locale
 
 _log = logging.getLogger(__name__)
 _K = TypeVar("_K")
@@ -336,7 +336,7 @@ class Email:
         reasons: tuple[Reason, ...] = ("asked", "reminded", "escalated")
         lines = [brand(self._host)]
         # A mail to a group, or one of last week, may be in another language than the one that this person reads.
-        for language in LANGUAGES:
+        for language in languages():
             with use_locale(Locale(language)):
                 lines.append(heading_of(question))
                 for reason in reasons:

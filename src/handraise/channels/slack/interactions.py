@@ -73,6 +73,7 @@ class InteractionHandler:
 
         Raises `InvalidPayload` if it makes no sense, and `NotSent` or a desk's error if it should come again.
         """
+        self._flow.begin()
         match payload.get("type"):
             case "block_actions":
                 await self._handle_press(payload, evidence)

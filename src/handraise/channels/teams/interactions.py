@@ -61,6 +61,7 @@ class InteractionHandler:
 
     async def press(self, activity: Mapping[str, Any]) -> Element:
         """Do what a pressed button says, and return the answer for Teams; raises `InvalidPayload`."""
+        self._flow.begin()
         action = object_in(object_in(activity, "value"), "action")
         verb, reference = action.get("verb"), parse_reference(action.get("data"))
         if action.get("type") != "Action.Execute" or not isinstance(verb, str) or reference is None:
@@ -86,6 +87,7 @@ class InteractionHandler:
 
         None if it was not for us.
         """
+        self._flow.begin()
         text, conversation = activity.get("text"), object_in(activity, "conversation")
         if not isinstance(text, str) or not text.strip() or text_problem(text):
             return None

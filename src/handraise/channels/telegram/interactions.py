@@ -83,6 +83,7 @@ class InteractionHandler:
 
         Raises `InvalidPayload` if it makes no sense, and a desk's error if it should come again.
         """
+        self._flow.begin()
         number = update.get("update_id")
         if not is_number(number):
             raise InvalidPayload("update_id")

@@ -118,6 +118,11 @@ class Metrics:
             "Workspaces whose audit trail this process refuses to sign, because the store does not continue what was signed",
         )
 
+        self._audit_failed = self._gauge(
+            "audit_failed",
+            "Workspaces whose events this process cannot seal, because of an error that is in its log",
+        )
+
         self._info.set(1, version=__version__)
         self._queue_stats_age.read_from(self._age_of_queue_stats)
         self._event_streams.read_from(lambda: self._streams)
@@ -205,6 +210,10 @@ class Metrics:
     def set_audit_refused(self, workspaces: int) -> None:
         """Set the number of workspaces that are not signed, because somebody changed the store."""
         self._audit_refused.set(workspaces)
+
+    def set_audit_failed(self, workspaces: int) -> None:
+        """Set the number of workspaces whose events cannot be sealed."""
+        self._audit_failed.set(workspaces)
 
     def stream_opened(self) -> None:
         """Count an event stream that started."""

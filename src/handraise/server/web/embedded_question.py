@@ -26,14 +26,8 @@ from handraise.server.context import ServerContext
 from handraise.server.middleware.security import framed_policy
 from handraise.server.web.inbox.form_controls import Submitted
 from handraise.server.web.inbox.page_texts import when
-from handraise.server.web.inbox.question_page import (
-    AnswerContext,
-    OtherPage,
-    Submission,
-    respond,
-    show,
-    submitted_in,
-)
+from handraise.server.web.inbox.question_html import AnswerContext, OtherPage, Submission, show
+from handraise.server.web.inbox.question_page import respond, submitted_in
 from handraise.server.web.pages import PageRoute, message, page
 
 ELEMENT = "embed.js"

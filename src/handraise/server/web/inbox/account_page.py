@@ -17,7 +17,13 @@ from handraise.model.grants import Grant
 from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
 from handraise.presentation.names import person_name
-from handraise.presentation.translation import LANGUAGES, find_time_zone, gettext, gettext_noop
+from handraise.presentation.translation import (
+    find_time_zone,
+    gettext,
+    gettext_noop,
+    language_name,
+    languages,
+)
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
@@ -74,7 +80,7 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         since=when(session.created_at, now),
         until=when(session.expires_at, now),
         is_https=ctx.settings.is_https,
-        languages=LANGUAGES,
+        languages={each: language_name(each) for each in languages()},
         zones=_time_zones(),
         grants=await _grants(ctx, caller),
         sessions=[_other_session(each, now) for each in await _other_sessions(ctx, caller)],
@@ -93,7 +99,7 @@ async def set_preferences_here(
     await ctx.directory.set_preferences(
         caller.workspace,
         caller.person.id,
-        language=language if language in LANGUAGES else None,
+        language=language if language in languages() else None,
         time_zone=time_zone if find_time_zone(time_zone) else None,
     )
     return RedirectResponse("/me#reading", 303)

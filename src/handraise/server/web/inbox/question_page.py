@@ -1,21 +1,16 @@
-"""The page of one question: what is asked, what has happened, and the form to answer it.
+"""The page of one question, and what comes of the form on it. `question_html` says what it shows.
 
 A GET changes nothing. A POST answers, declines or takes an approval back, in the name of the person who is signed in.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from handraise.desk.local_desk import LocalDesk
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
@@ -24,114 +19,38 @@ from handraise.model.errors import (
     PermissionDenied,
     QuestionNotFound,
 )
-from handraise.model.events import Event
 from handraise.model.evidence import why_too_weak
-from handraise.model.forms import AnyForm, Approval, Confirm, Scope
-from handraise.model.identities import Person, Role
-from handraise.model.json_values import Json, canonical_json
+from handraise.model.forms import AnyForm, Approval
+from handraise.model.json_values import Json
 from handraise.model.outcomes import Declined
-from handraise.model.people import may_respond, may_take_back
+from handraise.model.people import may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.model.urgency import is_escalated
 from handraise.model.validation import check_answer
-from handraise.model.visible import visible, visible_line
-from handraise.ports import Directory, Outbox
-from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import Reading
-from handraise.presentation.markdown import one_line
-from handraise.presentation.risk_text import risk_text
-from handraise.presentation.ruling_text import ruling_lines
-from handraise.presentation.times import span
 from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import desk_of, is_own_answer
 from handraise.server.api.question_routes import visible as visible_question
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
-from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
 from handraise.server.web.inbox.back_links import back_of
-from handraise.server.web.inbox.form_controls import (
-    ZONES,
-    Submitted,
-    controls_of,
-    frozen_arguments,
-    general_problems,
-    read_answer,
+from handraise.server.web.inbox.form_controls import Submitted, read_answer
+from handraise.server.web.inbox.question_html import (
+    AnswerContext,
+    OtherPage,
+    Submission,
+    confirmed_digest,
+    show,
+    show_edits,
+    votes_in,
 )
-from handraise.server.web.inbox.page_texts import (
-    audience_of,
-    delivery_lines,
-    end_at,
-    history_lines,
-    scope_text,
-    since,
-)
-from handraise.server.web.inbox.queue_page import is_soon, kind_in_words
-from handraise.server.web.inbox.status_view import (
-    action_heading,
-    ahead_of,
-    settled_of,
-    status_name,
-    verdict_of,
-)
-from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
-from handraise.server.web.inbox.vote_view import Votes, votes_of
-from handraise.server.web.pages import TEMPLATES, PageRoute, live_page, message
+from handraise.server.web.pages import PageRoute, message
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-CHANNEL = "web"
-ONCE: Scope = "once"
-
-_LONG_TEXT = 1_500
-_LONG_LINES = 15
-_LONG_CONTEXT = 2_000
-_LONGEST_OPEN = 20_000
-_LONGEST_NAMES = 80
-_LONGEST_TITLE = 60
 _MOST_PARTS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class OtherPage:
-    """The page where a person can answer a question that they may not answer here."""
-
-    href: str
-    lead: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerContext:
-    """Who answers a question and how: the person, the evidence that is recorded, and what the page shows."""
-
-    desk: LocalDesk
-    person: Person
-    here: str
-    directory: Directory
-    """Who is in which group."""
-    channel: str = CHANNEL
-    evidence: str
-    details: Json = None
-    other_page: OtherPage | None = None
-    """Where it must be answered, if not here."""
-    outbox: Outbox | None = None
-    """The deliveries of the question, if this person may see them."""
-    layout: str = "app.html"
-    shown: Mapping[str, Any] = field(default_factory=dict)
-    """Other values of the layout."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """What a person has just sent, and what is wrong with it."""
-
-    submitted: Submitted
-    problems: Sequence[Problem] = ()
-    counted: bool = False
-    """Whether it is recorded as an attempt."""
 
 
 @pages.get("/questions/{question_id}")
@@ -200,7 +119,7 @@ async def respond(context: AnswerContext, question: Question, submitted: Submitt
     if isinstance(form, Approval) and question.outcome is None:
         edited = _unconfirmed_edit(form, reading)
         if edited is not None:
-            return _confirm(context, question, form, submitted, edited)
+            return show_edits(context, question, form, submitted, edited)
     return await _answer(context, question, submitted, reading)
 
 
@@ -215,7 +134,7 @@ async def _answer(
             provenance=Provenance(
                 channel=context.channel,
                 evidence=context.evidence,
-                shown_digest=_confirmed_digest(context, question, submitted),
+                shown_digest=confirmed_digest(context, question, submitted),
                 details=context.details,
             ),
         )
@@ -243,7 +162,7 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
     """Vote like somebody else, after a look at what they changed."""
     if submitted.get("do") == ["edit"]:
         return RedirectResponse(context.here, 303)
-    votes = await _votes(context, question, await context.desk.history(question.id), datetime.now(UTC))
+    votes = await votes_in(context, question, await context.desk.history(question.id), datetime.now(UTC))
     sides = () if votes is None else votes.sides
     side = next((each for each in sides if [each.ballot] == submitted["agree"]), None)
     if question.outcome is None and side is None:
@@ -254,17 +173,8 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
     form = question.form
     seen = submitted.get("digest") == [side.value["digest"]] if isinstance(form, Approval) else True
     if isinstance(form, Approval) and "arguments" in side.value and not seen and question.outcome is None:
-        return _confirm(context, question, form, submitted, side.value)
+        return show_edits(context, question, form, submitted, side.value)
     return await _answer(context, question, submitted, Reading(side.value))
-
-
-async def _votes(
-    context: AnswerContext, question: Question, events: Sequence[Event], now: datetime
-) -> Votes | None:
-    if question.quorum == 1:
-        return None
-    groups = await context.directory.groups(question.workspace)
-    return votes_of(question, events, groups, me=context.person.id, now=now)
 
 
 async def _decline(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
@@ -277,7 +187,7 @@ async def _decline(context: AnswerContext, question: Question, submitted: Submit
             provenance=Provenance(
                 channel=context.channel,
                 evidence=context.evidence,
-                shown_digest=_confirmed_digest(context, question, submitted),
+                shown_digest=confirmed_digest(context, question, submitted),
                 details=context.details,
             ),
         )
@@ -299,207 +209,6 @@ async def _take_back(context: AnswerContext, question: Question, submitted: Subm
     except (AlreadyConsumed, NotApproved, PermissionDenied):  # the page shows the status
         return await show(context, await context.desk.get(question.id), status=409)
     return RedirectResponse(context.here, 303)
-
-
-def _confirm(
-    context: AnswerContext, question: Question, form: Approval, submitted: Submitted, edited: dict[str, Json]
-) -> Response:
-    """Show the difference that a person's edits make, before it is approved."""
-    kept = [
-        (name, value)
-        for name, values in submitted.items()
-        for value in values
-        if name not in ("digest", "do")
-    ]
-    return live_page(
-        "inbox/confirm.html",
-        **_common_values(context, question),
-        changes=changed(form.action.arguments, edited["arguments"]),
-        action=_action_of(form, edited["arguments"]),
-        digest=edited["digest"],
-        kept=kept,
-    )
-
-
-async def show(
-    context: AnswerContext, question: Question, submission: Submission | None = None, *, status: int = 200
-) -> Response:
-    """Show the page of a question, with what the person has just sent."""
-    me, now = context.person.id, datetime.now(UTC)
-    events = await context.desk.history(question.id)
-    story = history_lines(question, events, me)
-    if context.outbox is not None:
-        admin = context.person.role is Role.ADMIN
-        told = delivery_lines(await context.outbox.deliveries(question.ref), me, why=admin)
-        story = tuple(sorted((*story, *told), key=lambda said: said.at))
-    form = question.form
-    pending = question.outcome is None
-    may_answer = pending and context.other_page is None and may_respond(question, context.person.responder)
-    problems = () if submission is None else tuple(map(_translated, submission.problems))
-    typed = None if submission is None else submission.submitted
-    declining = (typed or {}).get("do") == ["decline"]
-    values = _common_values(context, question) | _agent_content(question)
-    values |= {
-        "may_answer": may_answer,
-        "seen": digest_shown(context, question) if may_answer else None,
-        "controls": controls_of(
-            form, typed=typed if may_answer and not declining else None, problems=problems
-        ),
-        "general": general_problems(form, problems),
-        "problem_count": len(problems),
-        "counted": submission is not None and submission.counted,
-        "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
-        "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
-        "typed": may_answer and submission is not None and not declining,
-        "why": next(iter((typed or {}).get("why", ())), ""),
-        "declining": declining,
-        "asked": since(question.asked_at, now),
-        "expires": None if question.expires_at is None or not pending else end_at(question.expires_at, now),
-        "ahead": ahead_of(question, now) if pending else (),
-        "audience": audience_of(question, me),
-        "votes": await _votes(context, question, events, now),
-        "quorum": question.quorum,
-        "ruling": ruling_lines(question),
-        "escalated": is_escalated(question),
-        "soon": pending and is_soon(question, now),
-        "story": [(since(each.at, now), each) for each in story],
-        "kept": _unsent_answer(question, submission) if not pending and submission is not None else (),
-        "settled": settled_of(question, now, me),
-        "may_take_back": bool(question.decision)
-        and question.consumed_at is None
-        and question.taken_back_at is None
-        and context.other_page is None
-        and may_take_back(question, me, administrator=context.person.role is Role.ADMIN),
-    }
-    return live_page("inbox/question.html", status=status, **values)
-
-
-def _translated(problem: Problem) -> Problem:
-    path = gettext("decision") if problem.path == "decision" else problem.path
-    return Problem(path, error_text(problem.message))
-
-
-def _agent_content(question: Question) -> dict[str, Any]:
-    """What the agent wrote, as it is shown."""
-    return {
-        "title": one_line(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
-        "prompt": formatted(question.prompt),
-        "prompt_fold": _fold(question),
-        "context": None if question.context is None else shown(question.context),
-        "context_fold": _context_fold(question),
-        "yes_no": isinstance(question.form, Confirm),
-        "zones": ZONES,
-    }
-
-
-def digest_shown(context: AnswerContext, question: Question) -> str:
-    """The digest of what the page shows of a question before a person writes anything.
-
-    It covers the agent's part of the page as HTML: what was asked, and the action to approve.
-    """
-    form = question.form
-    rendered = TEMPLATES.get_template("inbox/seen.html").render(
-        **_common_values(context, question) | _agent_content(question),
-        may_answer=True,
-        votes=None,
-        controls=controls_of(form, typed=None, problems=()),
-        approval=_action_of(form, form.action.arguments) if isinstance(form, Approval) else None,
-    )
-    return hashlib.sha256(rendered.encode()).hexdigest()
-
-
-def _confirmed_digest(context: AnswerContext, question: Question, submitted: Submitted) -> str | None:
-    """The digest that came with the person's page, if this release still shows the same."""
-    seen = digest_shown(context, question)
-    return seen if submitted.get("shown") == [seen] else None
-
-
-def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]:
-    """The values of every page about a question."""
-    return {
-        "person": context.person,
-        "id": question.id,
-        "here": context.here,
-        "standing": question.status.value,
-        "verdict": verdict_of(question),
-        "verdict_name": status_name(verdict_of(question)),
-        "asker": visible_line(question.asker),
-        "asker_mixed": mixes_alphabets(question.asker),
-        "what": kind_in_words(question.form),
-        "is_approval": isinstance(question.form, Approval),
-        "conversation": question.conversation,
-        "conversation_shown": None if question.conversation is None else visible_line(question.conversation),
-        "undo_for": question.undo_for,
-        "left": _seconds_left(question),
-        "other_page": context.other_page,
-        "layout": context.layout,
-        **context.shown,
-    }
-
-
-def _seconds_left(question: Question) -> float | None:
-    """The seconds until it expires, for scripts: the clock of a browser may be wrong."""
-    if question.outcome is not None or question.expires_at is None:
-        return None
-    return round(max(0.0, (question.expires_at - datetime.now(UTC)).total_seconds()), 1)
-
-
-def _action_of(form: Approval, arguments: dict[str, Json]) -> dict[str, Any]:
-    return {
-        "tool": visible_line(form.action.tool),
-        "arguments": arguments_of(arguments),
-        "json": visible(canonical_json({"tool": form.action.tool, "arguments": arguments})),
-        "risk": risk_text(form),
-        "valid_for": None if form.valid_for is None else span(timedelta(seconds=form.valid_for)),
-    }
-
-
-def _approval(question: Question, form: Approval, now: datetime, typed: Submitted | None) -> dict[str, Any]:
-    decision = question.decision
-    approved = decision if decision is not None and decision.approved else None
-    chosen = next(iter((typed or {}).get("scope", ())), "once")
-    scopes = [
-        {"value": scope, "reach": scope_text(form, scope, now), "ticked": scope == chosen}
-        for scope in dict.fromkeys((ONCE, *form.scopes))
-    ]
-    return {
-        **_action_of(form, form.action.arguments if approved is None else approved.action.arguments),
-        "heading": action_heading(question),
-        "digest": form.digest,
-        "scopes": scopes,
-        "reason": next(iter((typed or {}).get("reason", ())), ""),
-        "unseen": sorted(visible_line(each) for each in frozen_arguments(form)),
-    }
-
-
-def _unsent_answer(question: Question, submission: Submission) -> tuple[Any, ...]:
-    """What a person had written when the question was settled meanwhile."""
-    if submission.submitted.get("do") == ["decline"]:
-        return answer_parts(question.form, next(iter(submission.submitted.get("why", ())), ""))
-    return answer_parts(question.form, read_answer(question.form, submission.submitted).value)
-
-
-def _fold(question: Question) -> dict[str, Any] | None:
-    """How a long text is folded, so that the form stays visible."""
-    lines = question.prompt.count("\n") + 1
-    if len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES:
-        return None
-    return {"excerpt": one_line(question.prompt, 300), "length": len(question.prompt), "lines": lines}
-
-
-def _context_fold(question: Question) -> dict[str, Any] | None:
-    """How a long context is folded. At high risk, or if it has a difference, it starts unfolded."""
-    context = question.context
-    length = 0 if context is None else len(canonical_json(context))
-    if length <= _LONG_CONTEXT:
-        return None
-    matters = question.risk == "high" or has_difference(context)
-    names = ", ".join(map(visible_line, context)) if isinstance(context, dict) else ""
-    return {
-        "length": length,
-        "names": f"{names[:_LONGEST_NAMES]}…" if len(names) > _LONGEST_NAMES else names,
-        "open": matters and length <= _LONGEST_OPEN,
-    }
 
 
 def _unconfirmed_edit(form: Approval, reading: Reading) -> dict[str, Json] | None:
