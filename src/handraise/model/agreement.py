@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
 from handraise.model.people import GROUP
-from handraise.model.questions import Question, Vote
+from handraise.model.questions import Need, Question, Vote, open_stage
 
 _VOTING = (EventKind.VOTED, EventKind.ANSWERED, EventKind.DECLINED)
 """Kinds of events that record a vote; the vote that completes the agreement is recorded with the outcome."""
@@ -34,6 +36,57 @@ def cast_votes(question: Question, events: Iterable[Event]) -> tuple[CastVote, .
     latest = {event.by: event for event in events if event.kind in _VOTING}
     found = [_cast(question.form, vote, latest[vote.by]) for vote in question.votes if vote.by in latest]
     return tuple(sorted(found, key=lambda vote: vote.at))
+
+
+class Tally(NamedTuple):
+    """How many people each ballot has, and for each need how many people it lacks among them."""
+
+    people: Mapping[str, int]
+    lacking: Mapping[str, tuple[int, ...]]
+    missing: tuple[int, ...]
+    """What the leading ballot lacks: the one that is in the latest stage, and among those the one that lacks least."""
+
+    def agreeing(self, ballot: str) -> int:
+        """How many people gave this ballot."""
+        return self.people.get(ballot, 0)
+
+    def are_needs_met(self, ballot: str) -> bool:
+        """Whether enough of the people of each need gave this ballot."""
+        return not any(self.lacking.get(ballot, ()))
+
+
+def tally_votes(
+    needs: Sequence[Need], votes: Sequence[Vote], groups_of: Callable[[str], Collection[str]]
+) -> Tally:
+    """Count votes. A vote counts for each need that names the voter or one of their groups."""
+    people = Counter(vote.ballot for vote in votes)
+    if not needs:
+        return Tally(people, {}, ())
+    names = {vote.by: {vote.by, *(GROUP + group for group in groups_of(vote.by))} for vote in votes}
+    lacking = {
+        ballot: tuple(
+            max(
+                0,
+                need.count
+                - sum(not names[vote.by].isdisjoint(need.people) for vote in votes if vote.ballot == ballot),
+            )
+            for need in needs
+        )
+        for ballot in people
+    }
+
+    def place(ballot: str) -> tuple[float, int, str]:
+        stage = open_stage(needs, lacking[ballot])
+        return -math.inf if stage is None else -stage, sum(lacking[ballot]), ballot
+
+    return Tally(people, lacking, lacking[min(lacking, key=place)])
+
+
+def newly_asked(question: Question, before: int | None) -> tuple[str, ...]:
+    """Who may answer now and could not in the stage before, because a vote has opened another stage."""
+    if question.stage == before:
+        return ()
+    return tuple(sorted(set(question.audience) - set(question.asked_in(before))))
 
 
 def has_voted(question: Question, person: str) -> bool:
