@@ -102,21 +102,36 @@ def most_agreeing(question: Question) -> int:
 def can_still_agree(question: Question, groups: Mapping[str, Collection[str]]) -> bool:
     """Whether enough people can agree without anybody changing a vote. `groups` are the people of each group.
 
-    People to whom it will be escalated count. A group that is not in `groups` may have any number of people.
+    People to whom it will be escalated count. A group that is not in `groups` may have any number of people, and
+    somebody who is in none of them may be in any group, because a program vouches for them.
     """
-    voters = _voters(question, groups)
-    if voters is None:
+    sides: dict[str, set[str]] = {"": set()}
+    for vote in question.votes:
+        sides.setdefault(vote.ballot, set()).add(vote.by)
+    gone = {vote.by for vote in question.votes} | {question.asker}
+    known = {person for people in groups.values() for person in people}
+    escalated = (name for step in question.steps for name in step.to)
+    everybody = _people((*question.recipients, *escalated), groups) if question.recipients else None
+
+    def could(side: set[str]) -> bool:
+        if everybody is not None and len(side) + len(everybody - gone) < question.quorum:
+            return False
+        for need in question.needs:
+            people = _people(need.people, groups)
+            if people is None:
+                continue
+            have = sum(voter in people or voter not in known for voter in side)
+            if have + len(people - gone) < need.count:
+                return False
         return True
-    left = voters - {vote.by for vote in question.votes} - {question.asker}
-    return most_agreeing(question) + len(left) >= question.quorum
+
+    return any(map(could, sides.values()))
 
 
-def _voters(question: Question, groups: Mapping[str, Collection[str]]) -> set[str] | None:
-    """Who may vote now or after an escalation; None if that may be anybody."""
-    if not question.recipients:
-        return None
+def _people(names: Iterable[str], groups: Mapping[str, Collection[str]]) -> set[str] | None:
+    """The people of these names; None if that may be anybody."""
     found: set[str] = set()
-    for name in (*question.recipients, *(name for step in question.steps for name in step.to)):
+    for name in names:
         if not name.startswith(GROUP):
             found.add(name)
         elif (group := name.removeprefix(GROUP)) in groups:

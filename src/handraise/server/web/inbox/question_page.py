@@ -259,7 +259,7 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
 async def _votes(
     context: AnswerContext, question: Question, events: Sequence[Event], now: datetime
 ) -> Votes | None:
-    if question.quorum == 1:
+    if not question.takes_votes:
         return None
     groups = await context.directory.groups(question.workspace)
     return votes_of(question, events, groups, me=context.person.id, now=now)
@@ -356,7 +356,7 @@ async def show(
         "ahead": ahead_of(question, now) if pending else (),
         "audience": audience_of(question, me),
         "votes": await _votes(context, question, events, now),
-        "quorum": question.quorum,
+        "takes_votes": question.takes_votes,
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
         "story": [(since(each.at, now), each) for each in story],
