@@ -14,6 +14,7 @@ from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.ledger import LedgerContract
 from handraise.testing.contract.outbox import OutboxContract
+from handraise.testing.contract.policy_cases import NeedCases, PolicyCases
 from handraise.testing.contract.store import StoreContract
 from tests.conftest import own_shards
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow(
 )
 
 
-class TestShards(DeskContract):
+class TestShards(DeskContract, PolicyCases):
     @pytest.fixture
     def backend(self, shards: str) -> Backend:
         return AddressBackend(shards)
@@ -65,5 +66,12 @@ class TestShardedOutbox(OutboxContract):
 class TestShardedLedger(LedgerContract):
     @pytest.fixture
     async def ports(self, clock: ManualClock, shards: str) -> AsyncIterator[Ports]:
+        async with open_backend(shards, clock=clock, confined=True) as ports:
+            yield ports
+
+
+class TestShardedNeeds(NeedCases):
+    @pytest.fixture
+    async def parts(self, clock: ManualClock, shards: str) -> AsyncIterator[Ports]:
         async with open_backend(shards, clock=clock, confined=True) as ports:
             yield ports

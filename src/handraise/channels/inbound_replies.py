@@ -23,6 +23,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.ports import Directory, Outbox
+from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.error_text import error_text, problem_text
 from handraise.presentation.plain_text import too_late
 from handraise.presentation.translation import (
@@ -301,6 +302,8 @@ async def _take(
         value = read.value
     answered = await desk.answer(question.id, value, by=responder, provenance=provenance)
     if answered.outcome is None:
-        text = gettext("Your vote counts; {count} people must agree.").format(count=answered.quorum)
-        return ReplyResult("taken", text, answered)
+        text = gettext("Your vote counts.")
+        if answered.quorum > 1:
+            text = gettext("Your vote counts; {count} people must agree.").format(count=answered.quorum)
+        return ReplyResult("taken", " ".join(filter(None, (text, still_needed(answered)))), answered)
     return ReplyResult("taken", gettext(RECORDED), answered)

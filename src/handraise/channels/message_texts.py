@@ -16,6 +16,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import Json
 from handraise.model.questions import Draft, Question
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.agreement_text import required_people
 from handraise.presentation.form_text import hint_of
 from handraise.presentation.names import display_name
 from handraise.presentation.outcome_text import OutcomeText, outcome_details, outcome_text
@@ -201,7 +202,7 @@ def facts_of(question: Question) -> Iterator[str]:
     form = question.form
     if isinstance(form, MultiChoice) and (form.at_least, form.at_most) != (1, None):
         yield f"{hint_of(form)}."
-    if question.quorum > 1:
+    if question.takes_votes:
         yield agreement_text(question)
     if question.context is not None:
         yield gettext("The agent has said more about it; that is on the page.")
@@ -220,9 +221,13 @@ def facts_of(question: Question) -> Iterator[str]:
 
 
 def agreement_text(question: Draft) -> str:
-    """How many must agree."""
-    count = question.quorum
-    return gettext("{count} people must agree.").format(count=count)
+    """How many must agree, and who must be among them."""
+    count, people = question.quorum, required_people(question)
+    if people is None:
+        return gettext("{count} people must agree.").format(count=count)
+    if count == 1:
+        return gettext("These must agree: {people}.").format(people=people)
+    return gettext("{count} people must agree, among them {people}.").format(count=count, people=people)
 
 
 def ending_of(question: Question, recipient: str) -> tuple[OutcomeText, Sequence[str]]:

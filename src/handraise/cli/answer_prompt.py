@@ -29,6 +29,7 @@ from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.validation import check_answer
+from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.error_text import error_text, problem_text
 from handraise.presentation.form_parts import Part, parts_of
 from handraise.presentation.form_text import hint_of, kind_text, typed_hint
@@ -366,6 +367,8 @@ class _AnswerDialog:
         if question.outcome is None:
             text = gettext("{votes} voted, {count} must agree")
             done += f" · {text.format(votes=len(question.votes), count=question.quorum)}"
+            if told := still_needed(question):
+                done += f" · {told}"
         self._terminal.put(wrapped([("class:good", "✓ "), ("", done)], self._terminal.width, indent=2))
 
     def _print_problems(self, misfit: InvalidAnswer) -> None:

@@ -37,6 +37,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
+from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.error_text import problem_text
 from handraise.presentation.translation import gettext
 from handraise.wire.records import EventRecord, QuestionRecord
@@ -385,6 +386,8 @@ def _print_result(question: Question) -> None:
     if question.status is Status.PENDING:
         text = gettext("Your vote is in: {votes} voted, and {count} must agree.")
         typer.echo(text.format(votes=len(question.votes), count=question.quorum))
+        if told := still_needed(question):
+            typer.echo(told)
     elif question.outcome is not None:
         typer.echo(settled_words(question))
 

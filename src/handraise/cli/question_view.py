@@ -38,6 +38,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.presentation import line_wrap
+from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.form_parts import parts_of
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.risk_text import risk_text
@@ -253,7 +254,9 @@ def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[
             before = form.action.arguments
             for line in difference_lines(before, vote.value["arguments"], width - 2):
                 yield [("", "  "), *line]
-    if question.quorum > 1 and question.outcome is None and not can_still_agree(question, {}):
+    if told := still_needed(question):
+        yield from wrapped([("class:strong", told)], width)
+    if question.takes_votes and question.outcome is None and not can_still_agree(question, {}):
         told = gettext("These votes cannot lead to an agreement. Somebody has to change their vote.")
         yield from wrapped([("class:bad", told)], width)
 

@@ -12,7 +12,7 @@ from handraise.desk.engine import Engine
 from handraise.model.deliveries import Address, Reason
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import EventKind
-from handraise.model.questions import Question, Ref
+from handraise.model.questions import Question, Ref, open_stage
 from handraise.model.routing import Notification, Recent, Routing, names_for, plan
 from handraise.ports import Directory
 from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
@@ -25,6 +25,7 @@ _WORKSPACES = 1_000
 _HOUR = timedelta(hours=1)
 _REASONS: Mapping[EventKind, Reason] = {
     EventKind.ASKED: "asked",
+    EventKind.VOTED: "asked",  # of the people of a stage that the vote has opened
     EventKind.REMINDED: "reminded",
     EventKind.ESCALATED: "escalated",
 }
@@ -114,7 +115,13 @@ def _notification_for(entry: OutboxEntry, question: Question | None) -> Notifica
     if reason is None or question is None or question.outcome is not None:
         return None
     to = question.audience
-    if reason == "escalated" and isinstance(entry.data, dict):
-        to = tuple(entry.data.get("to", ())) or to
+    named: Sequence[str] = entry.data.get("to", ()) if isinstance(entry.data, dict) else ()
+    if entry.kind is EventKind.ASKED and question.stage is not None:
+        named = question.asked_in(open_stage(question.needs, ()))
+    if named and question.needs:  # people of other stages are asked in their turn
+        named = [name for name in named if not to or name in to]
+        if not named:
+            return None
+    to = tuple(named) or to
     turn = 0 if reason == "asked" else question.steps_taken
     return Notification(question, reason, entry.number, turn, to)

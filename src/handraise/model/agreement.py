@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
 from handraise.model.people import GROUP
-from handraise.model.questions import Question, Vote
+from handraise.model.questions import Need, Question, Vote, open_stage
 
 _VOTING = (EventKind.VOTED, EventKind.ANSWERED, EventKind.DECLINED)
 """Kinds of events that record a vote; the vote that completes the agreement is recorded with the outcome."""
@@ -36,6 +38,57 @@ def cast_votes(question: Question, events: Iterable[Event]) -> tuple[CastVote, .
     return tuple(sorted(found, key=lambda vote: vote.at))
 
 
+class Tally(NamedTuple):
+    """How many people each ballot has, and for each need how many people it lacks among them."""
+
+    people: Mapping[str, int]
+    lacking: Mapping[str, tuple[int, ...]]
+    missing: tuple[int, ...]
+    """What the leading ballot lacks: the one that is in the latest stage, and among those the one that lacks least."""
+
+    def agreeing(self, ballot: str) -> int:
+        """How many people gave this ballot."""
+        return self.people.get(ballot, 0)
+
+    def are_needs_met(self, ballot: str) -> bool:
+        """Whether enough of the people of each need gave this ballot."""
+        return not any(self.lacking.get(ballot, ()))
+
+
+def tally_votes(
+    needs: Sequence[Need], votes: Sequence[Vote], groups_of: Callable[[str], Collection[str]]
+) -> Tally:
+    """Count votes. A vote counts for each need that names the voter or one of their groups."""
+    people = Counter(vote.ballot for vote in votes)
+    if not needs:
+        return Tally(people, {}, ())
+    names = {vote.by: {vote.by, *(GROUP + group for group in groups_of(vote.by))} for vote in votes}
+    lacking = {
+        ballot: tuple(
+            max(
+                0,
+                need.count
+                - sum(not names[vote.by].isdisjoint(need.people) for vote in votes if vote.ballot == ballot),
+            )
+            for need in needs
+        )
+        for ballot in people
+    }
+
+    def place(ballot: str) -> tuple[float, int, str]:
+        stage = open_stage(needs, lacking[ballot])
+        return -math.inf if stage is None else -stage, sum(lacking[ballot]), ballot
+
+    return Tally(people, lacking, lacking[min(lacking, key=place)])
+
+
+def newly_asked(question: Question, before: int | None) -> tuple[str, ...]:
+    """Who may answer now and could not in the stage before, because a vote has opened another stage."""
+    if question.stage == before:
+        return ()
+    return tuple(sorted(set(question.audience) - set(question.asked_in(before))))
+
+
 def has_voted(question: Question, person: str) -> bool:
     """Whether this person has voted on it."""
     return any(vote.by == person for vote in question.votes)
@@ -49,21 +102,36 @@ def most_agreeing(question: Question) -> int:
 def can_still_agree(question: Question, groups: Mapping[str, Collection[str]]) -> bool:
     """Whether enough people can agree without anybody changing a vote. `groups` are the people of each group.
 
-    People to whom it will be escalated count. A group that is not in `groups` may have any number of people.
+    People to whom it will be escalated count. A group that is not in `groups` may have any number of people, and
+    somebody who is in none of them may be in any group, because a program vouches for them.
     """
-    voters = _voters(question, groups)
-    if voters is None:
+    sides: dict[str, set[str]] = {"": set()}
+    for vote in question.votes:
+        sides.setdefault(vote.ballot, set()).add(vote.by)
+    gone = {vote.by for vote in question.votes} | {question.asker}
+    known = {person for people in groups.values() for person in people}
+    escalated = (name for step in question.steps for name in step.to)
+    everybody = _people((*question.recipients, *escalated), groups) if question.recipients else None
+
+    def could(side: set[str]) -> bool:
+        if everybody is not None and len(side) + len(everybody - gone) < question.quorum:
+            return False
+        for need in question.needs:
+            people = _people(need.people, groups)
+            if people is None:
+                continue
+            have = sum(voter in people or voter not in known for voter in side)
+            if have + len(people - gone) < need.count:
+                return False
         return True
-    left = voters - {vote.by for vote in question.votes} - {question.asker}
-    return most_agreeing(question) + len(left) >= question.quorum
+
+    return any(map(could, sides.values()))
 
 
-def _voters(question: Question, groups: Mapping[str, Collection[str]]) -> set[str] | None:
-    """Who may vote now or after an escalation; None if that may be anybody."""
-    if not question.recipients:
-        return None
+def _people(names: Iterable[str], groups: Mapping[str, Collection[str]]) -> set[str] | None:
+    """The people of these names; None if that may be anybody."""
     found: set[str] = set()
-    for name in (*question.recipients, *(name for step in question.steps for name in step.to)):
+    for name in names:
         if not name.startswith(GROUP):
             found.add(name)
         elif (group := name.removeprefix(GROUP)) in groups:

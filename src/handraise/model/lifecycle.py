@@ -9,11 +9,12 @@ Every store makes the same decision in one conditional statement; the memory sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from handraise.model.agreement import tally_votes
 from handraise.model.decisions import decision_of
 from handraise.model.errors import KeyConflict
 from handraise.model.events import EventKind
@@ -99,7 +100,7 @@ def answer_move(
         kind="answer",
         responder=responder,
         record=_without_none(record),
-        ballot=ballot_of(question.form, value) if question.quorum > 1 else "",
+        ballot=ballot_of(question.form, value) if question.takes_votes else "",
         negative=_is_denial(question.form, value),
         new_grant=_new_grant(question, value, grant_id),
     )
@@ -178,16 +179,22 @@ def _every_vote_counts(_: Vote) -> bool:
     return True
 
 
+def _no_groups(_: str) -> Collection[str]:
+    return ()
+
+
 def transition(
     question: Question,
     move: Move,
     now: datetime,
     *,
     counts: Callable[[Vote], bool] = _every_vote_counts,
+    groups_of: Callable[[str], Collection[str]] = _no_groups,
 ) -> tuple[Question, EventKind] | None:
     """Return the question after the move and the kind of its event, or None if the move is refused.
 
-    A vote that no longer `counts`, because its voter may not answer any more, is dropped first.
+    A vote that no longer `counts`, because its voter may not answer any more, is dropped first. `groups_of` gives the
+    groups in which a voter is now; they decide which needs of the question are met.
     """
     if not is_open(question, now):
         return None
@@ -198,7 +205,7 @@ def transition(
     if move.kind == "withdraw_for":  # the caller has checked that they may
         return _settled(question, Status.WITHDRAWN, move, now)
     if move.kind == "grant":
-        if move.by != question.asker or question.quorum > 1:
+        if move.by != question.asker or question.takes_votes:
             return None
         return _settled(question, Status.ANSWERED, move, now)
     if not may_respond(question, move.responder):
@@ -211,13 +218,14 @@ def transition(
             return _settled(tried, Status.EXHAUSTED, move, now)
         return tried, EventKind.ATTEMPTED
     ending = Status.ANSWERED if move.kind == "answer" else Status.DECLINED
-    if question.quorum == 1:
+    if not question.takes_votes:
         return _settled(question, ending, move, now)
     others = tuple(vote for vote in question.votes if vote.by != move.by and counts(vote))
     votes = sorted((*others, Vote(move.by, move.ballot)), key=lambda vote: vote.by)
-    voted = replace(question, votes=tuple(votes))
-    agreeing = sum(vote.ballot == move.ballot for vote in voted.votes)
-    if agreeing >= question.quorum or (question.veto and move.negative):
+    tally = tally_votes(question.needs, votes, groups_of)
+    voted = replace(question, votes=tuple(votes), missing=tally.missing)
+    agreed = tally.agreeing(move.ballot) >= question.quorum and tally.are_needs_met(move.ballot)
+    if agreed or (question.veto and move.negative):
         return _settled(voted, ending, move, now)
     return voted, EventKind.VOTED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from handraise.model.errors import PermissionDenied
@@ -51,10 +52,18 @@ def responder_of(by: str | Responder) -> Responder:
 
 def may_respond(question: Question, responder: Responder) -> bool:
     """Whether this person may answer or decline this question."""
+    return _is_among(question.audience, question, responder)
+
+
+def is_eligible(question: Question, responder: Responder) -> bool:
+    """Whether this person may answer this question in any of its stages."""
+    return _is_among(question.eligible, question, responder)
+
+
+def _is_among(names: Collection[str], question: Question, responder: Responder) -> bool:
     if responder.id == question.asker:
         return False
-    audience = question.audience
-    return not audience or any(name in audience for name in responder.principals)
+    return not names or any(name in names for name in responder.principals)
 
 
 def backing(question: Question, person: str, known: frozenset[str] | None) -> bool | None:
@@ -63,13 +72,13 @@ def backing(question: Question, person: str, known: frozenset[str] | None) -> bo
     None: it does not know the person, or there is no directory. False: it knows the person, but only the
     calling program vouches for the right. True: the right comes from the directory.
     """
-    return None if known is None else may_respond(question, Responder(person, known))
+    return None if known is None else is_eligible(question, Responder(person, known))
 
 
 def still_may_respond(
     question: Question, given: Responder, *, backed: bool | None, known: frozenset[str] | None
 ) -> bool:
-    """Whether somebody who voted, or gave a grant, may answer this question now.
+    """Whether somebody who voted, or gave a grant, is still eligible to answer this question.
 
     `given` and `backed` are from then, `known` is from the directory now. The directory can take away what it
     gave: a person whom it knew must still be there, and so must a right that came from it. What only the
@@ -79,7 +88,7 @@ def still_may_respond(
         return False
     if backed and known is not None:
         given = Responder(given.id, known)
-    return may_respond(question, given)
+    return is_eligible(question, given)
 
 
 def check_may_respond(question: Question, responder: Responder) -> None:
@@ -87,13 +96,17 @@ def check_may_respond(question: Question, responder: Responder) -> None:
     if responder.id == question.asker:
         raise PermissionDenied(responder.id, "the asker cannot answer")
     if not may_respond(question, responder):
-        raise PermissionDenied(responder.id, "the question is addressed to others")
+        later = "people of another stage are asked now"
+        raise PermissionDenied(
+            responder.id,
+            later if is_eligible(question, responder) else "the question is addressed to others",
+        )
 
 
 def may_see(question: Question, responder: Responder) -> bool:
-    """Whether this person may answer the question, or answered, declined or voted on it."""
+    """Whether this person may answer the question in any stage, or answered, declined or voted on it."""
     return (
-        may_respond(question, responder)
+        is_eligible(question, responder)
         or getattr(question.outcome, "by", None) == responder.id
         or any(vote.by == responder.id for vote in question.votes)
     )

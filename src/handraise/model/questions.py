@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -44,6 +45,17 @@ class Need:
     people: tuple[str, ...]
     count: int = 1
     stage: int = 0
+
+
+def open_stage(needs: Sequence[Need], missing: Sequence[int]) -> int | None:
+    """The first stage in which somebody is missing; None if there are no stages, or nobody is missing.
+
+    `missing` says how many people each need still lacks; if it is empty, all of them do.
+    """
+    if not any(need.stage for need in needs):
+        return None
+    lacking = missing or [need.count for need in needs]
+    return min((need.stage for need, count in zip(needs, lacking, strict=True) if count), default=None)
 
 
 def needs_from_json(stored: list[dict[str, Any]]) -> tuple[Need, ...]:
@@ -101,6 +113,11 @@ class Draft:
         return Ref(self.workspace, self.id)
 
     @property
+    def takes_votes(self) -> bool:
+        """Whether an answer is a vote, because several people must agree or certain people must be among them."""
+        return self.quorum > 1 or bool(self.needs)
+
+    @property
     def key_owner(self) -> str:
         """The owner of the key: the asker, or nobody if askers share it."""
         return "" if self.shared else self.asker
@@ -155,6 +172,8 @@ class Question(Draft):
     status: Status = Status.PENDING
     attempts: int = 0
     votes: tuple[Vote, ...] = ()
+    missing: tuple[int, ...] = ()
+    """For each of its needs, how many people are missing among those who agree most. Empty before the first vote."""
     steps_taken: int = 0
     stepped_at: datetime | None = None
     """When the last step of its timeline that did not end it was done."""
@@ -183,7 +202,25 @@ class Question(Draft):
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """Who may answer now: the recipients and those escalated to. Empty means anyone in the workspace."""
+        """Who may answer now: all who are eligible, or only the people of the open stage. Empty means anyone."""
+        return self.asked_in(self.stage)
+
+    @property
+    def stage(self) -> int | None:
+        """The stage whose people may answer now; None if everybody who is eligible may."""
+        return open_stage(self.needs, self.missing) if self.needs else None
+
+    def asked_in(self, stage: int | None) -> tuple[str, ...]:
+        """Who may answer in a stage: the people whom its needs name."""
+        if stage is None:
+            return self.eligible
+        return tuple(
+            dict.fromkeys(name for need in self.needs if need.stage == stage for name in need.people)
+        )
+
+    @property
+    def eligible(self) -> tuple[str, ...]:
+        """Who may answer in any stage: the recipients and those escalated to. Empty means anyone in the workspace."""
         if not self.recipients or not self.steps_taken:
             return self.recipients
         escalated = (name for step in self.steps[: self.steps_taken] for name in step.to)

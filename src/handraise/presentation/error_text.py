@@ -73,6 +73,7 @@ _SENTENCES = (
     gettext_noop("{name} may not do this: {part}."),
     gettext_noop("the asker cannot answer"),
     gettext_noop("the question is addressed to others"),
+    gettext_noop("people of another stage are asked now"),
     gettext_noop("that is not a name a person could have"),
     gettext_noop(
         "the action is of high risk, and {name} made the link that this session began with, and could have used it: sign "

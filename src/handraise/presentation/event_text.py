@@ -42,7 +42,11 @@ def event_text(
         case EventKind.VOTED:
             votes = "value" in data
             text = gettext("A vote by {person}") if votes else gettext("A vote by {person} not to answer")
-            return EventText(text.format(person=person), _values(data, form) or _reason(data))
+            quoted = _values(data, form) or _reason(data)
+            if "to" in data:
+                text = gettext("A vote by {person}, after which others are asked")
+                quoted += (listed([recipient_name(str(each), viewer=viewer) for each in data["to"]]),)
+            return EventText(text.format(person=person), quoted)
         case EventKind.REMINDED:
             return EventText(gettext("A reminder was due"))
         case EventKind.ESCALATED:

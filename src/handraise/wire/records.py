@@ -188,6 +188,7 @@ class QuestionRecord(Record):
     status: Status
     attempts: int = 0
     votes: tuple[VoteRecord, ...] = ()
+    missing: tuple[int, ...] = ()
     steps_taken: int = 0
     stepped_at: datetime | None = None
     outcome: OutcomeRecord | None = None

@@ -178,10 +178,12 @@ class MemoryOutbox:
         return sorted(found, key=lambda each: (each.created_at, each.id))
 
     def _add_entry(self, event: Event) -> None:
-        if event.kind not in _TOLD and event.kind.value not in _ENDINGS:
+        data = event.data if isinstance(event.data, dict) else {}
+        asks = event.kind in _TOLD or (event.kind is EventKind.VOTED and "to" in data)
+        if not asks and event.kind.value not in _ENDINGS:
             return
         ref = Ref(event.workspace, event.question_id)
-        told = event.kind not in _TOLD and any(each.question == ref for each in self._deliveries.values())
+        told = not asks and any(each.question == ref for each in self._deliveries.values())
         if told or any(place[0] == event.workspace for place in self._addresses):
             self._numbers += 1
             self._entries[self._numbers] = OutboxEntry(
@@ -191,7 +193,7 @@ class MemoryOutbox:
                 kind=event.kind,
                 at=event.at,
                 now=event.at,
-                data=event.data if event.kind is EventKind.ESCALATED else None,
+                data={"to": data["to"]} if "to" in data else None,
             )
 
     def _route(self, workspace: str, routed: RoutedEntry) -> int:

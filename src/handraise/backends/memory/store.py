@@ -12,6 +12,7 @@ from functools import partial
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.pagination import paged, read_cursor, settled_page
+from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import Approval, form_to_json
@@ -90,7 +91,13 @@ class MemoryStore:
             if question is None or not self._holds(question, move):
                 results.append(None)
                 continue
-            done = transition(question, move, self._now(), counts=partial(self._counts, question))
+            done = transition(
+                question,
+                move,
+                self._now(),
+                counts=partial(self._counts, question),
+                groups_of=partial(self._groups_of, move),
+            )
             if done is None:
                 results.append(None)
                 continue
@@ -102,6 +109,8 @@ class MemoryStore:
                 uncounted = sorted(voters.keys() - {vote.by for vote in done[0].votes})
                 if done[1] is EventKind.VOTED and uncounted:
                     data = {**data, "uncounted": uncounted}
+                if done[1] is EventKind.VOTED and (asked := newly_asked(done[0], question.stage)):
+                    data = {**data, "to": list(asked)}
             results.append(self._keep(*done, by=move.by, channel=move.channel, data=data))
             if move.new_grant is not None and done[0].status is Status.ANSWERED:
                 self._grant(move, move.new_grant)
@@ -575,6 +584,13 @@ class MemoryStore:
 
     def _counts(self, question: Question, vote: Vote) -> bool:
         return self._still_may(question, self._voters[question.ref][vote.by])
+
+    def _groups_of(self, move: Move, person: str) -> Collection[str]:
+        """The groups of a voter: those in the directory, or if it does not know them, those that were vouched for."""
+        ref = move.question.ref
+        known = self.groups_known(ref.workspace, person)
+        given = move.responder if person == move.by else self._voters[ref][person][0]
+        return given.groups if known is None else known
 
     def _right(self, question: Question, responder: Responder) -> _Right:
         return responder, backing(question, responder.id, self.groups_known(question.workspace, responder.id))

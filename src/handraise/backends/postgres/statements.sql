@@ -84,7 +84,7 @@ posted as (
         ))
         and refused is null
     on conflict do nothing
-    returning workspace, id, asker, conversation, asked_at, recipients, steps, status, outcome,
+    returning workspace, id, asker, conversation, asked_at, recipients, steps, status, outcome, needs,
         handraise.urgency(expires_at, form, false) as urgency,
         hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness
 ),
@@ -94,7 +94,9 @@ opened as (
     )
     select
         case when place = 1 then asked_at + (steps -> 0 ->> 'after')::float8 * interval '1 second' end,
-        null, urgency, likeness, place = 1, true, workspace, id, recipient, asker, conversation
+        null, urgency, likeness, place = 1,
+        needs is null or handraise.asked_in(handraise.open_stage(needs, null), needs, recipients || '["*"]') ? recipient,
+        workspace, id, recipient, asker, conversation
     from posted,
         jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
             with ordinality as r (recipient, place)
@@ -138,49 +140,65 @@ with move as materialized (
 ),
 moved as (
     update handraise.questions as q
-    set (status, settled_at, outcome, attempts, votes, voters) = (
+    set (status, settled_at, outcome, attempts, votes, voters, missing) = (
         select
             decided.status,
             case when decided.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
             case when decided.status <> 'pending' then m.record::json end,
             q.attempts + (m.kind = 'attempt')::int,
             voted.votes,
-            case
-                when q.quorum > 1 and m.kind in ('answer', 'decline')
-                    then coalesce(q.voters, '{}') || jsonb_build_object(
-                        m.actor,
-                        handraise.is_backed(
-                            q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken)
-                        )
-                    )
-                else q.voters
-            end
+            voted.voters,
+            coalesce(tallied.tally -> 'missing', q.missing)
         from
             (
-                select case
-                    when q.quorum > 1 and m.kind in ('answer', 'decline')
-                        then coalesce(
-                            (
-                                select jsonb_object_agg(v.key, v.value)
-                                from jsonb_each(q.votes) as v
-                                where handraise.is_still_backed(
-                                    q.workspace, v.key, (q.voters ->> v.key)::boolean, null,
-                                    handraise.audience(q.recipients, q.steps, q.steps_taken)
+                select
+                    case
+                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline')
+                            then coalesce(
+                                (
+                                    select jsonb_object_agg(v.key, v.value)
+                                    from jsonb_each(q.votes) as v
+                                    where handraise.is_still_backed(
+                                        q.workspace, v.key, (q.voters -> v.key ->> 'backed')::boolean, null,
+                                        handraise.audience(q.recipients, q.steps, q.steps_taken)
+                                    )
+                                ),
+                                '{}'
+                            ) || jsonb_build_object(m.actor, m.ballot)
+                        else q.votes
+                    end,
+                    case
+                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline')
+                            then coalesce(q.voters, '{}') || jsonb_build_object(
+                                m.actor,
+                                jsonb_build_object(
+                                    'backed',
+                                    handraise.is_backed(
+                                        q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken)
+                                    ),
+                                    'groups', m.principals::jsonb - m.actor,
+                                    'stage', handraise.open_stage(q.needs, q.missing)
                                 )
-                            ),
-                            '{}'
-                        ) || jsonb_build_object(m.actor, m.ballot)
-                    else q.votes
+                            )
+                        else q.voters
+                    end
+            ) as voted (votes, voters),
+            lateral (
+                select case
+                    when q.needs is not null and m.kind in ('answer', 'decline')
+                        then handraise.tally(q.workspace, q.needs, voted.votes, voted.voters, m.ballot)
                 end
-            ) as voted (votes),
+            ) as tallied (tally),
             lateral (
                 select case
                     when m.kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                     when m.kind = 'attempt' then
                         case when q.attempts + 1 >= q.max_attempts then 'exhausted' else 'pending' end
-                    when q.quorum > 1 and not (q.veto and m.negative)
-                        and (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot)
-                            < q.quorum
+                    when (q.quorum > 1 or q.needs is not null) and not (q.veto and m.negative)
+                        and (
+                            (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot) < q.quorum
+                            or not (tallied.tally ->> 'is_met')::boolean
+                        )
                         then 'pending'
                     when m.kind = 'decline' then 'declined'
                     else 'answered'
@@ -199,7 +217,7 @@ moved as (
         and case
             when m.kind = 'withdraw' then q.asker = m.actor
             when m.kind = 'withdraw_for' then true
-            when m.kind = 'grant' then q.asker = m.actor and q.quorum = 1 and exists (
+            when m.kind = 'grant' then q.asker = m.actor and q.quorum = 1 and q.needs is null and exists (
                 select
                 from handraise.grants as g
                 where g.workspace = m.workspace and g.id = m.grant_id and g.asker = q.asker
@@ -212,6 +230,10 @@ moved as (
                 for share
             )
             when q.asker = m.actor then false
+            when q.needs is not null and handraise.open_stage(q.needs, q.missing) is not null
+                and not handraise.asked_in(handraise.open_stage(q.needs, q.missing), q.needs, q.recipients)
+                    ?| array(select jsonb_array_elements_text(m.principals::jsonb))
+                then false
             when q.recipients = '[]' then true
             when q.recipients ?| array(select jsonb_array_elements_text(m.principals::jsonb)) then true
             when q.steps_taken = 0 then false
@@ -222,8 +244,10 @@ moved as (
                     and step -> 'to' ?| array(select jsonb_array_elements_text(m.principals::jsonb))
             )
         end
-    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.voters, q.steps_taken,
-        q.stepped_at,
+    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.voters, q.missing, q.steps_taken,
+        q.stepped_at, q.recipients, q.needs,
+        case when q.needs is not null then handraise.open_stage(q.needs, q.missing) end as stage,
+        case when q.needs is not null then (q.voters -> m.actor ->> 'stage')::integer end as stage_before,
         q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting, m.negative,
         q.ruling ->> 'checked' as checked,
         case when m.granting is not null then m.principals::jsonb - m.actor end as giver_groups,
@@ -239,6 +263,22 @@ closed as (
     using moved
     where moved.status <> 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
 ),
+-- Who is asked from now on, because a vote has opened another stage.
+restaged as materialized (
+    select
+        moved.workspace, moved.id,
+        handraise.asked_in(moved.stage, moved.needs, moved.recipients) as asked,
+        handraise.asked_in(moved.stage_before, moved.needs, moved.recipients) as asked_before
+    from moved
+    where moved.status = 'pending' and moved.kind in ('answer', 'decline')
+        and moved.stage is distinct from moved.stage_before
+),
+asked as (
+    update handraise.inbox as i
+    set open = restaged.asked ? i.recipient
+    from restaged
+    where i.workspace = restaged.workspace and i.question_id = restaged.id and i.step is null
+),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
     select
@@ -252,7 +292,22 @@ logged as (
                     array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
                 )
             else record::jsonb
-        end
+        end || coalesce(
+            (
+                select jsonb_build_object('to', jsonb_agg(n.name order by n.name collate "C"))
+                from (
+                    select jsonb_array_elements_text(r.asked) as name
+                    from restaged as r
+                    where r.workspace = moved.workspace and r.id = moved.id
+                    except
+                    select jsonb_array_elements_text(r.asked_before)
+                    from restaged as r
+                    where r.workspace = moved.workspace and r.id = moved.id
+                ) as n
+                having count(*) > 0
+            ),
+            '{}'
+        )
     from moved
 ),
 granted as (
@@ -279,7 +334,7 @@ suspended as (
     on conflict do nothing
     returning at, workspace, rule, question_id, actor
 )
-select workspace, id, status, settled_at, attempts, votes, steps_taken, stepped_at from moved;
+select workspace, id, status, settled_at, attempts, votes, missing, steps_taken, stepped_at from moved;
 
 -- name: consume
 -- Use up an approval: if several try at once, only one gets a row.
@@ -550,7 +605,7 @@ closed as (
 waiting as (
     update handraise.inbox as i
     set due_at = case when i.main then moved.next_due_at end,
-        open = i.open or i.step = moved.steps_taken,
+        open = i.open or coalesce(i.step = moved.steps_taken, false),
         urgency = case
             when moved.step ->> 'do' = 'escalate' then i.urgency % 1125899906842624 else i.urgency
         end

@@ -39,7 +39,16 @@ insert into inbox (
     workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness
 )
 select
-    q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0, 1, null,
+    q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0,
+    not exists (
+        select 1 from stages as s where s.workspace = q.workspace and s.id = q.id and s.stage is not null
+    )
+    or exists (
+        select 1
+        from stages as s, json_each(q.needs) as n, json_each(n.value, '$.people') as p
+        where s.workspace = q.workspace and s.id = q.id and s.stage = n.value ->> '$.stage' and p.value = r.value
+    ),
+    null,
     case when r.key = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer) end,
     :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness
 from questions as q, json_each(case q.recipients when '[]' then '["*"]' else q.recipients end) as r
@@ -54,73 +63,152 @@ where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
 group by t.value;
 
 -- name: settle
--- Decide a move on a pending question; a refused one changes nothing.
+-- Decide a move on a pending question; a refused one changes nothing. A vote counts for a need that names its voter or one
+-- of their groups: those in the directory, or if it does not know them, those that were vouched for.
 update questions
-set (status, settled_at, outcome, attempts, votes, voters) = (
+set (status, settled_at, outcome, attempts, votes, voters, missing) = (
     select
         decided.status,
         case when decided.status <> 'pending' then :now end,
         case when decided.status <> 'pending' then :record end,
         questions.attempts + (:kind = 'attempt'),
         decided.votes,
-        case
-            when questions.quorum > 1 and :kind in ('answer', 'decline') then (
-                select json_group_object(known.name, json(known.backed))
-                from (
-                    select s.key as name, s.type as backed from json_each(questions.voters) as s where s.key <> :actor
-                    union all
-                    select :actor, case
-                        when not exists (select 1 from people where workspace = :workspace and id = :actor) then 'null'
-                        when exists (
-                            select 1
-                            from audiences as a
-                            join directory_names as d on d.workspace = a.workspace and d.name = a.name
-                            where a.workspace = :workspace and a.id = :id and d.person = :actor
-                        ) then 'true'
-                        else 'false'
-                    end
-                ) as known
-            )
-            else questions.voters
-        end
+        decided.voters,
+        decided.missing
     from (
         select
-            voted.votes,
+            tallied.votes,
+            tallied.voters,
+            case
+                when tallied.lacking is null then questions.missing
+                else (
+                    select b.value ->> '$.missing'
+                    from json_each(tallied.lacking) as b
+                    order by
+                        b.value ->> '$.stage' is null desc, b.value ->> '$.stage' desc, b.value ->> '$.total',
+                        b.value ->> '$.ballot'
+                    limit 1
+                )
+            end as missing,
             case
                 when :kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                 when :kind = 'attempt' then
                     case when questions.attempts + 1 >= questions.max_attempts then 'exhausted' else 'pending' end
-                when questions.quorum > 1 and not (questions.veto and :negative)
-                    and (select count(*) from json_each(voted.votes) as v where v.value = :ballot) < questions.quorum
+                when (questions.quorum > 1 or questions.needs is not null) and not (questions.veto and :negative)
+                    and (
+                        (select count(*) from json_each(tallied.votes) as v where v.value = :ballot) < questions.quorum
+                        or exists (
+                            select 1
+                            from json_each(tallied.lacking) as b
+                            where b.value ->> '$.ballot' = :ballot and b.value ->> '$.total' > 0
+                        )
+                    )
                     then 'pending'
                 when :kind = 'decline' then 'declined'
                 else 'answered'
             end as status
         from (
-            select case
-                when questions.quorum > 1 and :kind in ('answer', 'decline')
-                    then json_patch(
-                        (
-                            select json_group_object(v.key, v.value)
-                            from json_each(questions.votes) as v
-                            left join json_each(questions.voters) as s on s.key = v.key
-                            where case s.type
-                                when 'true' then exists (
-                                    select 1
-                                    from audiences as a
-                                    join directory_names as d on d.workspace = a.workspace and d.name = a.name
-                                    where a.workspace = :workspace and a.id = :id and d.person = v.key
+            select
+                voted.votes,
+                voted.voters,
+                case when questions.needs is not null and :kind in ('answer', 'decline') then (
+                    select json_group_array(json_object(
+                        'ballot', side.ballot,
+                        'missing', json(side.missing),
+                        'total', (select sum(m.value) from json_each(side.missing) as m),
+                        'stage', (
+                            select min(n.value ->> '$.stage')
+                            from json_each(questions.needs) as n
+                            join json_each(side.missing) as m on m.key = n.key
+                            where m.value > 0
+                        )
+                    ))
+                    from (
+                        select
+                            ballots.ballot,
+                            (
+                                select json_group_array(max(0, n.value ->> '$.count' - (
+                                    select count(*)
+                                    from json_each(voted.votes) as v
+                                    where v.value = ballots.ballot and exists (
+                                        select 1
+                                        from json_each(n.value, '$.people') as p
+                                        where p.value = v.key
+                                            or exists (
+                                                select 1
+                                                from directory_names as d
+                                                where d.workspace = :workspace and d.person = v.key and d.name = p.value
+                                            )
+                                            or not exists (
+                                                select 1 from people as k where k.workspace = :workspace and k.id = v.key
+                                            )
+                                            and exists (
+                                                select 1
+                                                from json_each(voted.voters) as s, json_each(s.value, '$.groups') as g
+                                                where s.key = v.key and g.value = p.value
+                                            )
+                                    )
+                                )))
+                                from json_each(questions.needs) as n
+                            ) as missing
+                        from (select distinct value as ballot from json_each(voted.votes)) as ballots
+                    ) as side
+                ) end as lacking
+            from (
+                select
+                    case
+                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline')
+                            then json_patch(
+                                (
+                                    select json_group_object(v.key, v.value)
+                                    from json_each(questions.votes) as v
+                                    left join json_each(questions.voters) as s on s.key = v.key
+                                    where case s.value ->> '$.backed'
+                                        when 1 then exists (
+                                            select 1
+                                            from audiences as a
+                                            join directory_names as d on d.workspace = a.workspace and d.name = a.name
+                                            where a.workspace = :workspace and a.id = :id and d.person = v.key
+                                        )
+                                        when 0
+                                            then exists (select 1 from people where workspace = :workspace and id = v.key)
+                                        else 1
+                                    end
+                                ),
+                                json_object(:actor, :ballot)
+                            )
+                        else questions.votes
+                    end as votes,
+                    case
+                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline') then (
+                            select json_group_object(known.name, json(known.entry))
+                            from (
+                                select s.key as name, s.value as entry
+                                from json_each(questions.voters) as s
+                                where s.key <> :actor
+                                union all
+                                select :actor, json_object(
+                                    'backed',
+                                    json(case
+                                        when not exists (select 1 from people where workspace = :workspace and id = :actor)
+                                            then 'null'
+                                        when exists (
+                                            select 1
+                                            from audiences as a
+                                            join directory_names as d on d.workspace = a.workspace and d.name = a.name
+                                            where a.workspace = :workspace and a.id = :id and d.person = :actor
+                                        ) then 'true'
+                                        else 'false'
+                                    end),
+                                    'groups', json_remove(:principals, '$[0]'),
+                                    'stage', (select s.stage from stages as s where s.workspace = :workspace and s.id = :id)
                                 )
-                                when 'false'
-                                    then exists (select 1 from people where workspace = :workspace and id = v.key)
-                                else 1
-                            end
-                        ),
-                        json_object(:actor, :ballot)
-                    )
-                else questions.votes
-            end as votes
-        ) as voted
+                            ) as known
+                        )
+                        else questions.voters
+                    end as voters
+            ) as voted
+        ) as tallied
     ) as decided
 )
 where workspace = :workspace
@@ -130,7 +218,7 @@ where workspace = :workspace
     and case
         when :kind = 'withdraw' then asker = :actor
         when :kind = 'withdraw_for' then 1
-        when :kind = 'grant' then asker = :actor and quorum = 1 and exists (
+        when :kind = 'grant' then asker = :actor and quorum = 1 and needs is null and exists (
             select 1
             from grants as g
             where g.workspace = :workspace and g.id = :grant_id and g.asker = questions.asker
@@ -143,6 +231,14 @@ where workspace = :workspace
                 )
         )
         when asker = :actor then 0
+        when exists (
+            select 1 from stages as s where s.workspace = :workspace and s.id = :id and s.stage is not null
+        ) and not exists (
+            select 1
+            from stages as s, json_each(needs) as n, json_each(n.value, '$.people') as t
+            join json_each(:principals) as p on p.value = t.value
+            where s.workspace = :workspace and s.id = :id and s.stage = n.value ->> '$.stage'
+        ) then 0
         when recipients = '[]' then 1
         when exists (
             select 1 from json_each(recipients) as r join json_each(:principals) as p on p.value = r.value
@@ -155,7 +251,8 @@ where workspace = :workspace
         )
     end
 returning
-    status, settled_at, attempts, votes, steps_taken, stepped_at,
+    status, settled_at, attempts, votes, missing, steps_taken, stepped_at,
+    (select s.value ->> '$.stage' from json_each(voters) as s where s.key = :actor) as stage_before,
     case when status = 'pending' then (
         select json_group_array(s.key)
         from (select key from json_each(voters) order by key) as s
@@ -307,6 +404,12 @@ select * from grants where workspace = :workspace and id = :id;
 -- name: close
 -- Take a settled question out of every inbox.
 delete from inbox where workspace = :workspace and question_id = :id;
+
+-- name: ask
+-- Put a question into the inbox of those whom its open stage asks, and take it out of all others.
+update inbox
+set open = recipient in (select value from json_each(:names))
+where workspace = :workspace and question_id = :id and step is null;
 
 -- name: log
 -- One line of history.

@@ -39,6 +39,7 @@ from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.sqlite.statements import run
 from handraise.backends.sqlite.timestamps import length, micros, now_by
+from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
@@ -466,13 +467,19 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     data = move.record
     if kind == "voted" and (uncounted := from_json(rows[0]["uncounted"])):
         data = {**data, "uncounted": uncounted}
+    moved = moved_question(move, rows[0])
+    if kind == "voted" and moved.needs and moved.stage != rows[0]["stage_before"]:
+        place = {"workspace": move.question.workspace, "id": move.question.id}
+        run(connection, "ask", names=list(moved.audience), **place)
+        if asked := newly_asked(moved, rows[0]["stage_before"]):
+            data = {**data, "to": list(asked)}
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)
     if status != "pending" and move.negative:
         place = {"workspace": move.question.workspace, "id": move.question.id}
         run(connection, "suspend_rule", actor=move.by, now=now, **place)
-    return moved_question(move, rows[0])
+    return moved
 
 
 def _grant(connection: sqlite3.Connection, move: Move, new_grant: NewGrant, now: int) -> None:

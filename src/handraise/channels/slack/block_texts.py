@@ -23,6 +23,7 @@ from handraise.model.forms import Approval
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.agreement_text import required_people
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.outcome_text import edited_arguments, outcome_details, outcome_text
 from handraise.presentation.risk_text import risk_text
@@ -59,6 +60,8 @@ def facts(question: Question) -> str:
     parts = [kind_text(question.form)]
     if question.quorum > 1:
         parts.append(gettext("{count} people must agree").format(count=question.quorum))
+    if people := required_people(question):
+        parts.append(gettext("needed: {people}").format(people=people))
     if question.expires_at is not None:
         parts.append(gettext("expires {when}").format(when=moment_text(question.expires_at)))
     return " · ".join(parts)

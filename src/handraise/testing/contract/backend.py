@@ -15,7 +15,12 @@ import pytest
 
 from handraise import Desk, Event, QuestionNotFound, open_desk
 from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.backends.memory.policies import MemoryPolicies
+from handraise.desk.policy_cache import PolicyCache
+from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
+from handraise.model.json_values import Json
+from handraise.ports import Policies
 from handraise.testing.clock import ManualClock
 
 REFUSED = QuestionNotFound
@@ -63,6 +68,10 @@ class Backend(Protocol):
         """A separate desk, as another process would have; takes the arguments of `open_desk`."""
         ...
 
+    async def set_policy(self, workspace: str, document: Json) -> None:
+        """Make this the policy of a workspace, as a new version."""
+        ...
+
 
 class AddressBackend:
     """Desks at an address."""
@@ -74,19 +83,39 @@ class AddressBackend:
         """Another desk at the address."""
         return open_desk(self._address, **options)
 
+    async def set_policy(self, workspace: str, document: Json) -> None:
+        """Store the policy as an administrator would."""
+        async with open_backend(self._address) as parts:
+            await put_policy(parts.policies, workspace, document)
+
 
 class MemoryBackend:
     """Desks on one store in memory, which `open_desk` would not share."""
 
     def __init__(self) -> None:
         self._store: MemoryStore | None = None
+        self._policies: MemoryPolicies | None = None
         self._bus = MemoryBus()
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
         """Another desk on the store."""
         clock, bus = options.pop("clock", None), options.pop("bus", None)
         self._store = self._store or MemoryStore(clock)
-        return desk_from_store(self._store, bus or self._bus, **options)
+        self._policies = self._policies or MemoryPolicies(self._store, clock)
+        policies = PolicyCache(self._policies, clock)
+        return desk_from_store(self._store, bus or self._bus, policies=policies, **options)
+
+    async def set_policy(self, workspace: str, document: Json) -> None:
+        """Store the policy; a desk must have been opened before."""
+        assert self._policies is not None
+        await put_policy(self._policies, workspace, document)
+
+
+async def put_policy(policies: Policies, workspace: str, document: Json) -> None:
+    """Store a policy as the next version."""
+    current = await policies.current(workspace)
+    expected = 0 if current is None else current.version.version
+    assert await policies.put(workspace, document, by="admin", expected=expected) is not None
 
 
 class ContractFixtures:

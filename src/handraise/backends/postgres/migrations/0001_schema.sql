@@ -61,9 +61,12 @@ create table handraise.questions (
     state         json,
     steps         jsonb,
     votes         jsonb,
-    -- By what right each vote was given: true if the directory gave it, false if only the calling program vouched for
-    -- it, null if the directory did not know the person. Those whose votes were dropped are here too.
+    -- By what right each vote was given: `backed` is true if the directory gave it, false if only the calling program
+    -- vouched for it, null if the directory did not know the person; `groups` are those that were vouched for; `stage` is
+    -- the one that was open. Those whose votes were dropped are here too.
     voters        jsonb,
+    -- How many people each of the needs lacks. Null before the first vote.
+    missing       jsonb,
     -- What the policy of the workspace requires in addition: who must be among those who agree, and which evidence.
     needs         jsonb,
     evidence      text        collate "C",
@@ -447,7 +450,7 @@ create function handraise.group_lock(workspace text, group_name text) returns bi
     language sql stable parallel safe
     return hashtextextended(json_build_array(workspace, group_name)::text, 0);
 
--- Who may answer a question now: its recipients and those that it was escalated to. Empty is anyone.
+-- Who may answer a question, in any of its stages: its recipients and those that it was escalated to. Empty is anyone.
 create function handraise.audience(recipients jsonb, steps jsonb, steps_taken integer) returns jsonb
     language sql immutable parallel safe
     return case
@@ -460,6 +463,32 @@ create function handraise.audience(recipients jsonb, steps jsonb, steps_taken in
                 where place <= steps_taken
             ),
             '[]'
+        )
+    end;
+
+-- The open stage of a question that has stages: the first in which somebody is missing. Null if nobody is, or if the
+-- question has no stages.
+create function handraise.open_stage(needs jsonb, missing jsonb) returns integer
+    language sql immutable parallel safe
+    return (
+        select
+            case
+                when max((n.need ->> 'stage')::integer) > 0
+                    then min((n.need ->> 'stage')::integer)
+                        filter (where coalesce((missing ->> (n.place::integer - 1))::integer, 1) > 0)
+            end
+        from jsonb_array_elements(needs) with ordinality as n (need, place)
+    );
+
+-- Who may answer in a stage: the people whom its needs name.
+create function handraise.asked_in(stage integer, needs jsonb, recipients jsonb) returns jsonb
+    language sql immutable parallel safe
+    return case
+        when stage is null then recipients
+        else (
+            select jsonb_agg(name)
+            from jsonb_array_elements(needs) as need, jsonb_array_elements(need -> 'people') as name
+            where (need ->> 'stage')::integer = stage
         )
     end;
 
@@ -511,6 +540,69 @@ begin
     end if;
     return groups is null or audience = '[]' or audience ? person
         or audience ?| array(select jsonb_array_elements_text(groups));
+end
+$$;
+
+-- Count the votes on a question that has needs: `missing` is how many people each need lacks among those who gave the leading
+-- ballot, `is_met` is whether no need lacks any for this one. A vote counts for a need that names its voter or one of their
+-- groups: those in the directory, or if it does not know them, those that were vouched for. The leading ballot is in the latest
+-- stage, and among those it lacks least. Who wants to remove a voter or change a group waits, as for `is_backed`.
+create function handraise.tally(
+    workspace text, needs jsonb, votes jsonb, voters jsonb, ballot text
+) returns jsonb
+    language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from handraise.people as p
+    where p.workspace = tally.workspace and p.id in (select jsonb_object_keys(tally.votes))
+    order by p.id
+    for key share;
+    perform pg_advisory_xact_lock_shared(handraise.group_lock(tally.workspace, substr(a.name, 7)))
+    from (
+        select distinct name
+        from jsonb_array_elements(tally.needs) as need, jsonb_array_elements_text(need -> 'people') as name
+        where starts_with(name, 'group:')
+        order by name
+    ) as a;
+    return (select jsonb_build_object(
+        'missing',
+        (array_agg(side.missing order by side.stage desc nulls first, side.total, side.ballot collate "C"))[1],
+        'is_met',
+        bool_and(side.total = 0) filter (where side.ballot = tally.ballot)
+    )
+    from (
+        select
+            lacking.ballot,
+            jsonb_agg(lacking.number order by lacking.place) as missing,
+            min(lacking.stage) filter (where lacking.number > 0) as stage,
+            sum(lacking.number) as total
+        from (
+            select
+                b.ballot, n.place, (n.need ->> 'stage')::integer as stage,
+                greatest(0, (n.need ->> 'count')::integer - count(*) filter (
+                    where v.names ?| array(select jsonb_array_elements_text(n.need -> 'people'))
+                )) as number
+            from (select distinct value as ballot from jsonb_each_text(tally.votes)) as b
+            cross join jsonb_array_elements(tally.needs) with ordinality as n (need, place)
+            join (
+                select
+                    e.value as ballot,
+                    to_jsonb(e.key) || case
+                        when exists (
+                            select from handraise.people as p where p.workspace = tally.workspace and p.id = e.key
+                        ) then (
+                            select coalesce(jsonb_agg('group:' || m.group_name), '[]')
+                            from handraise.members as m
+                            where m.workspace = tally.workspace and m.person = e.key
+                        )
+                        else coalesce(tally.voters -> e.key -> 'groups', '[]')
+                    end as names
+                from jsonb_each_text(tally.votes) as e
+            ) as v on v.ballot = b.ballot
+            group by b.ballot, n.place, n.need
+        ) as lacking
+        group by lacking.ballot
+    ) as side);
 end
 $$;
 
@@ -614,20 +706,23 @@ create index deliveries_by_creation on handraise.deliveries (workspace, created_
 create policy counted on handraise.deliveries for select to current_user using (true);
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
--- ends a question that somebody was told of. Rows that are copied from another shard have left their entries there.
+-- ends a question that somebody was told of. A vote that opens another stage names who is asked then. Rows that are copied from another shard have left their entries there.
 create function handraise.add_outbox_entry() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
     insert into handraise.outbox (at, workspace, question_id, kind, data)
-    select e.at, e.workspace, e.question_id, e.kind, case when e.kind = 'escalated' then e.data end
+    select
+        e.at, e.workspace, e.question_id, e.kind,
+        case when e.kind in ('escalated', 'voted') then jsonb_build_object('to', e.data -> 'to') end
     from happened as e
-    where e.kind in (
-            'asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted'
+    where (
+            e.kind in ('asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+            or e.kind = 'voted' and e.data ? 'to'
         )
         and (
             exists (select from handraise.addresses as a where a.workspace = e.workspace)
-            or e.kind not in ('asked', 'reminded', 'escalated') and exists (
+            or e.kind not in ('asked', 'reminded', 'escalated', 'voted') and exists (
                 select from handraise.deliveries as d
                 where d.workspace = e.workspace and d.question_id = e.question_id
             )
@@ -794,10 +889,10 @@ begin
             kept
         );
         execute format(
-            'create trigger settled_stays before update of status, settled_at, outcome, votes on handraise.%I '
+            'create trigger settled_stays before update of status, settled_at, outcome, votes, missing on handraise.%I '
             'for each row when (old.status <> ''pending'' and '
-            '(old.status, old.settled_at, old.outcome::text, old.votes) is distinct from '
-            '(new.status, new.settled_at, new.outcome::text, new.votes)) '
+            '(old.status, old.settled_at, old.outcome::text, old.votes, old.missing) is distinct from '
+            '(new.status, new.settled_at, new.outcome::text, new.votes, new.missing)) '
             'execute function handraise.refuse_change(''settled'')',
             kept
         );

@@ -55,9 +55,12 @@ create table questions (
     state         text,
     steps         text,
     votes         text,
-    -- By what right each vote was given: true if the directory gave it, false if only the calling program vouched for
-    -- it, null if the directory did not know the person. Those whose votes were dropped are here too.
+    -- By what right each vote was given: `backed` is true if the directory gave it, false if only the calling program
+    -- vouched for it, null if the directory did not know the person; `groups` are those that were vouched for; `stage` is
+    -- the one that was open. Those whose votes were dropped are here too.
     voters        text,
+    -- How many people each of the needs lacks. Null before the first vote.
+    missing       text,
     -- What the policy of the workspace requires in addition: who must be among those who agree, and which evidence.
     needs         text,
     evidence      text,
@@ -81,7 +84,7 @@ begin
     select raise(abort, 'what was asked does not change');
 end;
 
-create trigger settled_stays before update of status, settled_at, outcome, votes on questions
+create trigger settled_stays before update of status, settled_at, outcome, votes, missing on questions
 when old.status <> 'pending'
 begin
     select raise(abort, 'what was settled does not change');
@@ -309,7 +312,7 @@ create index requests_by_beginning on requests (began_at);
 -- == By what right somebody answers ==
 -- Votes and grants are checked again when they are used: what the directory gave, it can take away.
 
--- Who may answer each question now; '*' is anyone.
+-- Who may answer each question, in any of its stages; '*' is anyone.
 create view audiences as
 select q.workspace, q.id, '*' as name from questions as q where q.recipients = '[]'
 union all
@@ -318,6 +321,16 @@ union all
 select q.workspace, q.id, t.value
 from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
 where q.recipients <> '[]' and s.key < q.steps_taken;
+
+-- The open stage of each question that has stages: the first in which somebody is missing. Null if nobody is.
+create view stages as
+select q.workspace, q.id, (
+    select case when max(n.value ->> '$.stage') > 0 then min(case when coalesce(m.value, 1) > 0 then n.value ->> '$.stage' end) end
+    from json_each(q.needs) as n
+    left join json_each(q.missing) as m on m.key = n.key
+) as stage
+from questions as q
+where q.needs is not null;
 
 -- The names under which the directory lets each of its people answer.
 create view directory_names as
@@ -408,17 +421,23 @@ create index deliveries_by_bundle on deliveries (workspace, bundle) where bundle
 create index deliveries_by_creation on deliveries (workspace, created_at);
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
--- ends a question that somebody was told of.
+-- ends a question that somebody was told of. A vote that opens another stage names who is asked then.
 create trigger add_outbox_entry after insert on events
-when new.kind in ('asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+when (
+        new.kind in ('asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+        or new.kind = 'voted' and new.data -> '$.to' is not null
+    )
     and (
         exists (select 1 from addresses where workspace = new.workspace)
-        or new.kind not in ('asked', 'reminded', 'escalated')
+        or new.kind not in ('asked', 'reminded', 'escalated', 'voted')
             and exists (select 1 from deliveries where workspace = new.workspace and question_id = new.question_id)
     )
 begin
     insert into outbox (workspace, question_id, kind, at, data)
-    values (new.workspace, new.question_id, new.kind, new.at, case when new.kind = 'escalated' then new.data end);
+    values (
+        new.workspace, new.question_id, new.kind, new.at,
+        case when new.kind in ('escalated', 'voted') then json_object('to', new.data -> '$.to') end
+    );
 end;
 
 

@@ -145,7 +145,7 @@ async def show(
         "ahead": ahead_of(question, now) if pending else (),
         "audience": audience_of(question, me),
         "votes": await votes_in(context, question, events, now),
-        "quorum": question.quorum,
+        "takes_votes": question.takes_votes,
         "ruling": ruling_lines(question),
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
@@ -185,7 +185,7 @@ async def votes_in(
     context: AnswerContext, question: Question, events: Sequence[Event], now: datetime
 ) -> Votes | None:
     """How people voted, if several must agree."""
-    if question.quorum == 1:
+    if not question.takes_votes:
         return None
     groups = await context.directory.groups(question.workspace)
     return votes_of(question, events, groups, me=context.person.id, now=now)

@@ -117,7 +117,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
     questions = await _read(desk, part.items)
     # Values that the filter leaves out can still be chosen.
     others = (await desk.by_urgency(recipient=recipient, limit=AT_ONCE)).places if view.is_narrowed else ()
-    several = any(question.quorum > 1 for question in questions.values())
+    several = any(question.takes_votes for question in questions.values())
     groups = await ctx.directory.groups(caller.workspace) if several else {}
     return live_page(
         "inbox/queue.html",
@@ -207,7 +207,7 @@ def _votes(question: Question) -> str:
 def _row(
     question: Question, caller: PersonCaller, groups: Mapping[str, Collection[str]], now: datetime
 ) -> Row:
-    several = question.quorum > 1
+    several = question.takes_votes
     return Row(
         id=question.id,
         href=_href(question.id),
@@ -224,6 +224,6 @@ def _row(
         conversation=None if question.conversation is None else visible_line(question.conversation),
         mine=may_respond(question, caller.person.responder),
         voted=has_voted(question, caller.person.id),
-        votes=_votes(question) if several else None,
+        votes=_votes(question) if question.quorum > 1 else None,
         stuck=several and not can_still_agree(question, groups),
     )

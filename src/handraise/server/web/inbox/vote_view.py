@@ -13,6 +13,7 @@ from handraise.model.forms import AnyForm, Approval, Confirm
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.visible import visible
+from handraise.presentation.agreement_text import missing_people
 from handraise.presentation.answer_text import AnswerPart, answer_parts
 from handraise.presentation.names import channel_name
 from handraise.presentation.translation import gettext
@@ -60,6 +61,8 @@ class Votes:
     sides: tuple[Side, ...]
     agreeing: int
     possible: bool
+    missing: str | None
+    """Who is still needed, or None if that may be anybody."""
 
     @property
     def mine(self) -> Side | None:
@@ -76,7 +79,7 @@ def votes_of(
     now: datetime,
 ) -> Votes | None:
     """The votes, the largest group first; None if one person decides alone."""
-    if question.quorum == 1:
+    if not question.takes_votes:
         return None
     found: dict[str, list[CastVote]] = {}
     for vote in cast_votes(question, events):
@@ -88,6 +91,7 @@ def votes_of(
         sides=tuple(_side(question, votes, me, now) for votes in sides),
         agreeing=most_agreeing(question),
         possible=can_still_agree(question, groups),
+        missing=missing_people(question),
     )
 
 
