@@ -29,6 +29,7 @@ from handraise.model.errors import (
     PolicyChanged,
     QuestionNotFound,
     QuotaExceeded,
+    Stopped,
     StoreUnavailable,
 )
 from handraise.model.events import Event
@@ -199,6 +200,7 @@ class LocalDesk(Desk):
         if moved := self._notify_moved(await self._engine.settle.submit(move)):
             return moved
         question, responder = await self._answerable(question_id, by, provenance.evidence)
+        await self._check_stops(question)
         past = [Problem("until", "is in the past: give a time in the future, or leave it out")]
         tried = await self._move(attempt_move(question, responder, canonical, past, provenance=provenance))
         raise InvalidAnswer(past, outcome=tried.outcome)
@@ -273,7 +275,10 @@ class LocalDesk(Desk):
         moved = self._notify_moved(await self._engine.settle(grant_move(question, grant)))
         if moved is None:  # somebody was first, or the grant is no longer valid
             question = await self.get(question_id)
-            return question if question.outcome is not None else None
+            if question.outcome is None:
+                await self._check_stops(question)
+                return None
+            return question
         return moved
 
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
@@ -292,6 +297,7 @@ class LocalDesk(Desk):
         # Not from the id factory, which a caller may choose: two requests must never have the same id.
         request = uuid.uuid4().hex if request is None else request
         if not await self._consume(question, digest, request):
+            await self._check_stops(question)
             # If it is no longer stored, nobody has consumed it.
             raise _why_not_used(await self.get(question_id), await self.history(question_id), digest)
         self._engine.notify_feed(self._workspace)
@@ -579,12 +585,19 @@ class LocalDesk(Desk):
             question = await self._pending_question(move.question.id)
             if move.kind not in ("withdraw", "withdraw_for"):
                 check_may_respond(question, move.responder)
+            if move.approves:
+                await self._check_stops(question)
             if time.monotonic() - began > _PATIENCE:
                 raise StoreUnavailable(f"Question {question.id!r} kept changing meanwhile. Try again.")
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
             move = replace(move, question=question)
         return moved
+
+    async def _check_stops(self, question: Question) -> None:
+        """Raise `Stopped` if a stop covers a question, which is why the store refused something."""
+        if stop := await self._engine.policies.stop_for(question):
+            raise Stopped(stop)
 
     def _notify_moved(self, moved: Question | None) -> Question | None:
         """Notify waits and followers of a moved question; return it with its URL."""

@@ -20,6 +20,7 @@ from handraise.server.api import (
     question_link_routes,
     question_routes,
     statistics_routes,
+    stop_routes,
     tool_result_routes,
 )
 from handraise.server.api.health_routes import Readiness
@@ -55,6 +56,7 @@ API: tuple[APIRouter, ...] = (
     tool_result_routes.router,
     admin_routes.router,
     admin_routes.secret_router,
+    stop_routes.router,
     sign_in.router,
 )
 

@@ -24,6 +24,7 @@ PROMISES = {
     "P12": "An answer that does not fit leaves the question pending, and its giver is told why.",
     "P13": "The result says how it came about.",
     "P17": "Everything an administrator does is in the audit trail, with their name.",
+    "P18": "After an acknowledged stop, nothing it covers is given out.",
 }
 """The promises, by id."""
 

@@ -15,11 +15,17 @@ import pytest
 
 from handraise import Desk, Event, QuestionNotFound, open_desk
 from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.backends.memory.policies import MemoryPolicies
+from handraise.desk.policy_cache import PolicyCache
+from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.testing.clock import ManualClock
 
 REFUSED = QuestionNotFound
 """What another asker gets, on every desk: for it, the question does not exist."""
+
+WHY, STOPPER = "it deletes the wrong rows", "olga"
+"""Why a test stops something, and who does."""
 
 SOON = 10.0
 """No wait in the contract may take longer than this; one that passes takes milliseconds."""
@@ -63,6 +69,14 @@ class Backend(Protocol):
         """A separate desk, as another process would have; takes the arguments of `open_desk`."""
         ...
 
+    async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
+        """Stop what is covered, as an operator; return the id of the stop. It says `WHY`, by `STOPPER`."""
+        ...
+
+    async def resume(self, workspace: str, stop_id: str) -> None:
+        """End a stop, as an operator."""
+        ...
+
 
 class AddressBackend:
     """Desks at an address."""
@@ -74,19 +88,43 @@ class AddressBackend:
         """Another desk at the address."""
         return open_desk(self._address, **options)
 
+    async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
+        """Stop what is covered, on the store at the address."""
+        async with open_backend(self._address) as parts:
+            stop = await parts.policies.stop(workspace, agent=agent, tool=tool, why=WHY, by=STOPPER)
+            return stop.id
+
+    async def resume(self, workspace: str, stop_id: str) -> None:
+        """End a stop, on the store at the address."""
+        async with open_backend(self._address) as parts:
+            assert await parts.policies.resume(workspace, stop_id, by=STOPPER) is not None
+
 
 class MemoryBackend:
     """Desks on one store in memory, which `open_desk` would not share."""
 
     def __init__(self) -> None:
         self._store: MemoryStore | None = None
+        self._policies: MemoryPolicies | None = None
         self._bus = MemoryBus()
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
         """Another desk on the store."""
         clock, bus = options.pop("clock", None), options.pop("bus", None)
         self._store = self._store or MemoryStore(clock)
-        return desk_from_store(self._store, bus or self._bus, **options)
+        self._policies = self._policies or MemoryPolicies(self._store, clock)
+        policies = PolicyCache(self._policies, clock)
+        return desk_from_store(self._store, bus or self._bus, policies=policies, **options)
+
+    async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
+        """Stop what is covered, on the store."""
+        assert self._policies is not None, "open a desk first"
+        return (await self._policies.stop(workspace, agent=agent, tool=tool, why=WHY, by=STOPPER)).id
+
+    async def resume(self, workspace: str, stop_id: str) -> None:
+        """End a stop, on the store."""
+        assert self._policies is not None, "open a desk first"
+        assert await self._policies.resume(workspace, stop_id, by=STOPPER) is not None
 
 
 class ContractFixtures:
