@@ -43,6 +43,7 @@ from handraise.server.web.inbox import (
     question_page,
     queue_page,
     settled_page,
+    stops_page,
 )
 from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 
@@ -131,6 +132,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(settled_page.pages)
     routes.include_router(conversation_page.pages)
     routes.include_router(insights_page.pages)
+    routes.include_router(stops_page.pages)
     routes.include_router(question_page.pages)
     routes.include_router(account_page.pages)
     routes.include_router(app_manifest.pages)

@@ -23,6 +23,7 @@ from handraise.model.errors import (
     NotApproved,
     PermissionDenied,
     QuestionNotFound,
+    Stopped,
 )
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm, Approval, Confirm, Scope
@@ -33,10 +34,11 @@ from handraise.model.people import may_respond, may_take_back, why_too_weak
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.stops import stop_for
 from handraise.model.urgency import is_escalated
 from handraise.model.validation import check_answer
 from handraise.model.visible import visible, visible_line
-from handraise.ports import Directory, Outbox
+from handraise.ports import Directory, Outbox, Policies
 from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import Reading
@@ -74,6 +76,7 @@ from handraise.server.web.inbox.status_view import (
     status_name,
     verdict_of,
 )
+from handraise.server.web.inbox.stops_page import StopView, stop_view
 from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
 from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, PageRoute, live_page, message
@@ -110,6 +113,8 @@ class AnswerContext:
     here: str
     directory: Directory
     """Who is in which group."""
+    policies: Policies
+    """What is stopped."""
     channel: str = CHANNEL
     evidence: str
     details: Json = None
@@ -169,6 +174,7 @@ def _session_context(
         evidence=caller.session.evidence,
         other_page=_sign_in_page(too_weak) if too_weak else None,
         directory=ctx.directory,
+        policies=ctx.policies,
         outbox=ctx.outbox,
         shown={"framed": False, "back": back},
     )
@@ -224,6 +230,8 @@ async def _answer(
         if not is_own_answer(settled, question, context.person.id, reading.value):
             question = await context.desk.get(question.id)
             return await show(context, question, Submission(submitted), status=409)
+    except Stopped:  # the page says so
+        return await show(context, question, Submission(submitted), status=423)
     return RedirectResponse(context.here, 303)
 
 
@@ -362,6 +370,7 @@ async def show(
         "story": [(since(each.at, now), each) for each in story],
         "kept": _unsent_answer(question, submission) if not pending and submission is not None else (),
         "settled": settled_of(question, now, me),
+        "stop": await _stop(context, question, now),
         "may_take_back": bool(question.decision)
         and question.consumed_at is None
         and question.taken_back_at is None
@@ -369,6 +378,14 @@ async def show(
         and may_take_back(question, me, administrator=context.person.role is Role.ADMIN),
     }
     return live_page("inbox/question.html", status=status, **values)
+
+
+async def _stop(context: AnswerContext, question: Question, now: datetime) -> StopView | None:
+    """What stops this question, if it waits or its approval is not used yet."""
+    if question.outcome is not None and not (question.decision and question.consumed_at is None):
+        return None
+    stop = stop_for(await context.policies.stops(question.workspace), question)
+    return None if stop is None else stop_view(stop, context.person.id, now)
 
 
 def _translated(problem: Problem) -> Problem:
