@@ -25,6 +25,7 @@ SHARED = {
         "directory",
         "ledger",
         "outbox",
+        "policies",
         "store",
     },
     "the same part of two SQL backends": {"connections", "durability", "executor"},
