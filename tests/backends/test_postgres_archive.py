@@ -192,7 +192,7 @@ async def test_who_writes_for_long_holds_nothing_up(
     workspace: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store, "_WAITS", 3)
+    monkeypatch.setattr(store, "_PATIENCE", 0.02)
     await answered(desk, 1)
     clock.advance(DAY)
     async with connected(own) as slow, asyncio.timeout(SOON), slow.transaction():

@@ -57,6 +57,7 @@ RIGHTS = {
     "routing": {"SELECT", "INSERT", "UPDATE"},
     "policies": {"SELECT", "INSERT"},
     "rule_suspensions": {"SELECT", "INSERT", "DELETE"},
+    "stops": {"SELECT", "INSERT", "DELETE"},
     "outbox": {"SELECT", "INSERT", "DELETE"},
     "deliveries": {"SELECT", "INSERT", "UPDATE"},
     "seals": {"SELECT"},

@@ -9,11 +9,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import httpx2
 import pytest
 
 from handraise import Desk, Event, blocking, open_desk
 from handraise.blocking import BlockingDesk
 from handraise.testing.contract import Backend, DeskContract
+from handraise.testing.contract.backend import STOPPER, WHY
 from handraise.wire.credentials import Credentials
 from support.issuer import issuer_at
 from support.server_process import SharedClock, free_clock, server_process
@@ -90,6 +92,24 @@ class RemoteBackend:
         """Another desk at the server."""
         options.pop("clock", None)
         return open_desk(self._address, credentials=self._credentials, **options)
+
+    async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
+        """Stop what is covered, as an administrator."""
+        stop = {"agent": agent, "tool": tool, "why": WHY}
+        async with await self._administrator(workspace) as client:
+            response = await client.post("/v1/stops", json=stop)
+        assert response.status_code == 201, response.text
+        return str(response.json()["id"])
+
+    async def resume(self, workspace: str, stop_id: str) -> None:
+        """End a stop, as an administrator."""
+        async with await self._administrator(workspace) as client:
+            response = await client.delete(f"/v1/stops/{stop_id}")
+        assert response.status_code == 200, response.text
+
+    async def _administrator(self, workspace: str) -> httpx2.AsyncClient:
+        token = await self._credentials.person(workspace, STOPPER)
+        return httpx2.AsyncClient(base_url=self._address, headers={"authorization": f"Bearer {token}"})
 
 
 class BlockingBackend(RemoteBackend):

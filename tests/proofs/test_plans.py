@@ -23,6 +23,7 @@ from handraise.backends.sql.parameters import (
     draft_values,
     move_values,
     page_query,
+    ruling_values,
     settled_query,
     urgent_query,
 )
@@ -228,7 +229,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         ),
         "consume, archived": (
             "consume_archived",
-            used,
+            {**used, **ruling_values(None)},
             24,
         ),
         "consume, again": ("consumed_by", used, 6),

@@ -294,6 +294,12 @@ class TestAfterASilence:
         clock.advance(timedelta(minutes=1))
         again = await client.post(path, json=body, headers=keyed(agent))
         assert (again.status_code, again.json()) == (200, {"tool": "pay", "arguments": {"amount": 1}})
+        # The response is made each time and never stored: what is stopped meanwhile is not given out again.
+        stop = await ctx.policies.stop(workspace, tool="pay", why="wrong account", by="boss")
+        stopped = await client.post(path, json=body, headers=keyed(agent))
+        assert (stopped.status_code, stopped.json()["code"]) == (423, "stopped")
+        await ctx.policies.resume(workspace, stop.id, by="boss")
+        assert (await client.post(path, json=body, headers=keyed(agent))).json() == again.json()
 
     async def test_what_was_done_is_said_also_where_the_response_cannot_be_kept(
         self, client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str
@@ -318,10 +324,17 @@ class Forgetful:
         return getattr(self._directory, name)
 
     async def finish(self, *args: Any, **kwargs: Any) -> None:
+        self._die_once()
+        await self._directory.finish(*args, **kwargs)
+
+    async def release(self, *args: Any, **kwargs: Any) -> None:
+        self._die_once()
+        await self._directory.release(*args, **kwargs)
+
+    def _die_once(self) -> None:
         if not self._died:
             self._died = True
             raise self._error
-        await self._directory.finish(*args, **kwargs)
 
 
 @pytest.mark.parametrize("key", ["", "k" * 201])

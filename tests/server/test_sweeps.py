@@ -163,6 +163,7 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
         "channel": "webhook",
         "address_id": f"pager of {workspace}",
         "session_id": f"phone of {workspace}",
+        "stop_id": (await ctx.policies.stop(workspace, tool="none", why="broken", by="root")).id,
     }
     await ctx.directory.open_session(
         workspace,

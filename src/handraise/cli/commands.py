@@ -83,6 +83,12 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "The audit trail: events sealed in a chain that shows whether anything was changed.",
     ),
+    "stop": (
+        "stop_commands",
+        "stop",
+        "Stop an agent, a tool or the workspace: nothing of it is asked, approved or executed.",
+    ),
+    "resume": ("stop_commands", "resume", "End a stop, or show what is stopped."),
     "retention": (
         "retention_commands",
         "retention",

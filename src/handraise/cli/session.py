@@ -14,6 +14,7 @@ import typer
 
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.sign_in_commands import kept_session
+from handraise.desk.policy_cache import PolicyCache
 from handraise.desk_factory import default_address, desk_from_store, open_backend, open_desk
 from handraise.model.errors import Unauthenticated
 from handraise.model.people import Responder, responder_of
@@ -147,7 +148,14 @@ async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace
     backend = await stack.enter_async_context(open_backend(address))
     person = await backend.directory.find_person(where, me.id)
     desk = await stack.enter_async_context(
-        desk_from_store(backend.store, backend.bus, directory=backend.directory, workspace=where, asker=me.id)
+        desk_from_store(
+            backend.store,
+            backend.bus,
+            directory=backend.directory,
+            policies=PolicyCache(backend.policies),
+            workspace=where,
+            asker=me.id,
+        )
     )
     return CliSession(desk, me if person is None else person.responder, may_answer=True)
 

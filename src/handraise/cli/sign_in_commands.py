@@ -72,6 +72,22 @@ def kept_session(address: str) -> str | None:
     return _kept().get(address.rstrip("/"))
 
 
+def call_server(
+    method: str, path: str, *, workspace: str | None = None, json: object = None
+) -> tuple[str, bytes]:
+    """The workspace of the session at the server of HANDRAISE_URL, and what the server responds to a request there."""
+    address = os.environ.get("HANDRAISE_URL", "").rstrip("/")
+    token = os.environ.get("HANDRAISE_KEY") or kept_session(address)
+    known = None if token is None else read_token(token)
+    if known is None:
+        raise CommandError(f"You are not signed in to {address}. Sign in: handraise sign-in LINK")
+    if workspace not in (None, known.workspace):
+        raise CommandError(f"Your session belongs to workspace {known.workspace!r}.")
+    with httpx2.Client(timeout=_PATIENCE) as http:
+        bearer = {"authorization": f"Bearer {token}"}
+        return known.workspace, _call(http, method, f"{address}{path}", headers=bearer, json=json)
+
+
 def _parts(link: str) -> tuple[str, str]:
     """The server's address and the token in a sign-in link."""
     found = urlsplit(link.strip())

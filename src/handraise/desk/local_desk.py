@@ -29,6 +29,7 @@ from handraise.model.errors import (
     PolicyChanged,
     QuestionNotFound,
     QuotaExceeded,
+    Stopped,
     StoreUnavailable,
 )
 from handraise.model.events import Event
@@ -268,7 +269,10 @@ class LocalDesk(Desk):
         moved = self._notify_moved(await self._engine.settle(grant_move(question, grant)))
         if moved is None:  # somebody was first, or the grant is no longer valid
             question = await self.get(question_id)
-            return question if question.outcome is not None else None
+            if question.outcome is None:
+                await self._check_stops(question)
+                return None
+            return question
         return moved
 
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
@@ -287,6 +291,7 @@ class LocalDesk(Desk):
         # Not from the id factory, which a caller may choose: two requests must never have the same id.
         request = uuid.uuid4().hex if request is None else request
         if not await self._consume(question, digest, request):
+            await self._check_stops(question)
             # If it is no longer stored, nobody has consumed it.
             raise _why_not_used(await self.get(question_id), await self.history(question_id), digest)
         self._engine.notify_feed(self._workspace)
@@ -576,6 +581,8 @@ class LocalDesk(Desk):
             question = await self._pending_question(move.question.id)
             if move.kind not in ("withdraw", "withdraw_for"):
                 check_may_respond(question, move.responder)
+            if move.approves:
+                await self._check_stops(question)
             steps = None if question.overdue else question.steps_taken
             if ends and steps is not None and steps == steps_before:
                 raise InvalidAnswer([_PAST])
@@ -585,6 +592,11 @@ class LocalDesk(Desk):
             pause = min(0.2, pause * 2 + 0.005)
             move, steps_before = replace(move, question=question), steps
         return moved
+
+    async def _check_stops(self, question: Question) -> None:
+        """Raise `Stopped` if a stop covers a question, which is why the store refused something."""
+        if stop := await self._engine.policies.stop_for(question):
+            raise Stopped(stop)
 
     def _notify_moved(self, moved: Question | None) -> Question | None:
         """Notify waits and followers of a moved question; return it with its URL."""

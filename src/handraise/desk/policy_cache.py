@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from handraise.model.questions import Draft, Question, redrafted
 from handraise.model.rulings import Ruling
+from handraise.model.stops import Stop, stop_for
 from handraise.ports import Clock, Policies
 
 if TYPE_CHECKING:
@@ -42,6 +44,14 @@ class PolicyCache:
         if applied is None or applied.ending is None or applied.ending.status != "answered":
             return None
         return applied if applied.ending.record["value"]["decision"] == "approve" else None
+
+    async def stop_for(self, question: Question) -> Stop | None:
+        """The stop that covers a question now, read from the store; None if none does."""
+        return None if self._policies is None else stop_for(await self.stops(question.workspace), question)
+
+    async def stops(self, workspace: str) -> Sequence[Stop]:
+        """The stops of a workspace, read from the store, the oldest first."""
+        return () if self._policies is None else await self._policies.stops(workspace)
 
     def _now(self) -> datetime:
         now = None if self._clock is None else self._clock.now()

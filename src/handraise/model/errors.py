@@ -6,6 +6,7 @@ HandraiseError
 ├── QuotaExceeded     (RuntimeError)     the asker has too many pending questions already; nothing was registered
 ├── InvalidPolicy     (ValueError)       the policy has problems; nothing was changed
 ├── PolicyChanged     (RuntimeError)     the policy kept changing while the question was posted
+├── Stopped           (PermissionError)  an administrator has stopped this agent, tool or workspace
 ├── InvalidAnswer     (ValueError)       does not fit; the question stays pending
 ├── AnswerTypeMismatch    (ValueError)       fits the form, but not the asker's own type
 ├── PermissionDenied       (PermissionError)  this person may not do this to this question
@@ -45,6 +46,7 @@ from collections.abc import Sequence
 from handraise.model.outcomes import Outcome
 from handraise.model.problems import HandraiseError, Problem, ProblemsError
 from handraise.model.questions import Draft, Question
+from handraise.model.stops import Stop
 
 
 class InvalidAnswer(ProblemsError):
@@ -126,6 +128,17 @@ class PolicyChanged(HandraiseError, RuntimeError):
     def __init__(self, workspace: str) -> None:
         self.workspace = workspace
         super().__init__(f"The policy of workspace {workspace!r} keeps changing. Ask again.")
+
+
+class Stopped(HandraiseError, PermissionError):
+    """An administrator has stopped this, until they resume it; `stop` says who, when, why, and what it covers."""
+
+    code = "stopped"
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        by = stop.by or "An operator"
+        super().__init__(f"{by} stopped {stop.scope}, at {stop.at:%Y-%m-%d %H:%M} UTC: {stop.why}")
 
 
 class PermissionDenied(HandraiseError, PermissionError):

@@ -69,6 +69,11 @@ class Move:
         return self.responder.id
 
     @property
+    def approves(self) -> bool:
+        """Whether it is an answer, and not a denial: a stop refuses it."""
+        return self.kind in ("answer", "grant") and not self.negative
+
+    @property
     def channel(self) -> str | None:
         """The channel of the move, if known."""
         return self.record.get("channel")

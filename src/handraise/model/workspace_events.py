@@ -1,4 +1,4 @@
-"""What changes in a workspace besides its questions: people, groups, keys, policies, addresses, routing, links and sessions.
+"""What changes in a workspace besides its questions: people, groups, keys, policies, stops, addresses, routing, links and sessions.
 
 Each change leaves one event in the audit trail, with who made it and what was different before. It belongs to
 no question, so it is in no feed and no history. It never holds a secret.
@@ -16,6 +16,7 @@ from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
 from handraise.model.people import GROUP
 from handraise.model.policy_versions import PolicyVersion
+from handraise.model.stops import Stop
 
 _SALT = "salt"
 """The key of the random text in the stored data of an event. Without it, nobody can guess an erased event."""
@@ -42,6 +43,8 @@ class WorkspaceEventKind(StrEnum):
     SESSION_ENDED = "session.ended"
     POLICY_CHANGED = "policy.changed"
     SUSPENSION_LIFTED = "policy.suspension_lifted"
+    STOP_BEGUN = "stop.begun"
+    STOP_ENDED = "stop.ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +165,20 @@ def policy_put(before: Json, after: PolicyVersion) -> Change:
 def suspension_lifted(name: str, rule: str, *, by: str | None) -> Change:
     """A rule that was suspended by a spot check may allow questions again."""
     return Change(WorkspaceEventKind.SUSPENSION_LIFTED, by, {"rule": name, "digest": rule})
+
+
+def stop_begun(stop: Stop) -> Change:
+    """Somebody stopped a workspace, an agent or a tool."""
+    return Change(WorkspaceEventKind.STOP_BEGUN, stop.by, _stop(stop))
+
+
+def stop_ended(stop: Stop, *, by: str | None) -> Change:
+    """Somebody ended a stop."""
+    return Change(WorkspaceEventKind.STOP_ENDED, by, _stop(stop))
+
+
+def _stop(stop: Stop) -> dict[str, Json]:
+    return {"stop": stop.id, "agent": stop.agent, "tool": stop.tool, "why": stop.why}
 
 
 def _policy_parts(document: Json) -> dict[str, Json]:

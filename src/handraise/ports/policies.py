@@ -1,4 +1,4 @@
-"""The policies of workspaces. The docstrings are the contract."""
+"""The policies of workspaces, and their stops. The docstrings are the contract."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Protocol
 
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
+from handraise.model.stops import Stop
 
 
 class Policies(Protocol):
-    """The versions of each workspace's policy. What a document means is not known here."""
+    """The versions of each workspace's policy, and its stops. What a document means is not known here."""
 
     async def current(self, workspace: str) -> CurrentPolicy | None:
         """The latest version, with the rules that are suspended; None if the workspace has no policy."""
@@ -34,4 +35,23 @@ class Policies(Protocol):
 
         The event of the workspace has the rule's `name`.
         """
+        ...
+
+    async def stop(
+        self, workspace: str, *, agent: str | None = None, tool: str | None = None, why: str, by: str | None
+    ) -> Stop:
+        """Stop what is covered, with one event of the workspace: an agent, a tool, a tool of an agent, or everything.
+
+        Once this returns, no question that it covers is registered, none is answered except with a denial, and no
+        approval of one is consumed: a statement that began earlier has ended. If exactly this is stopped already, that
+        stop is returned and there is no event.
+        """
+        ...
+
+    async def resume(self, workspace: str, stop_id: str, *, by: str | None) -> Stop | None:
+        """End a stop, with one event of the workspace; return it as it was. None if there is none."""
+        ...
+
+    async def stops(self, workspace: str) -> Sequence[Stop]:
+        """The stops of a workspace, the oldest first."""
         ...

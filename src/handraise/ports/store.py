@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from handraise.model.errors import KeyConflict, PolicyChanged, QuotaExceeded
+from handraise.model.errors import KeyConflict, PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
@@ -92,7 +92,7 @@ AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
 """The ages by which pending questions are counted: a minute, ten, an hour, six, a day, a week, and older."""
 
 
-Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded | PolicyChanged
+Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded | PolicyChanged | Stopped
 """The result of inserting a draft: the new or the stored question, or the reason why it was refused."""
 
 
@@ -128,6 +128,9 @@ class Store(Protocol):
         there is none), and that the rule that settles it, if any, is not suspended; else the item's result is a
         `PolicyChanged`. A draft whose ruling has an `ending` is stored as settled, with the events `asked` and that
         of its ending, and does not count for the quota.
+
+        The same statement checks that no stop of the workspace covers the question; else the item's result is a
+        `Stopped`.
         """
         ...
 
@@ -146,6 +149,8 @@ class Store(Protocol):
         and a change of their groups count if they were acknowledged before.
 
         A denial of a question that was a spot check of a rule suspends the rule in the same transaction.
+
+        An answer that is no denial, from a person or a grant, is also refused if a stop covers the question.
         """
         ...
 
@@ -233,9 +238,10 @@ class Store(Protocol):
         by `by`, and has been neither consumed nor taken back; its `valid_for` is not over; and if it was
         answered by a grant, the grant is valid now, and its giver may answer the question; and if it was
         answered by the policy, `decided_by` is a ruling of its latest version, by a rule that is not
-        suspended. Its history must
+        suspended; and no stop covers the question. Its history must
         agree: it ended once, with an approval of this digest. Of any number of requests one gets True. That
-        request is stored in the event and gets True again each time it is repeated, which changes nothing.
+        request is stored in the event and gets True again each time it is repeated, which changes nothing, unless
+        a stop covers the question.
         """
         ...
 

@@ -95,6 +95,13 @@ _SENTENCES = (
     gettext_noop("Too many requests; try again in {count} seconds."),
     gettext_noop("There is no such session here."),
     gettext_noop("There is no grant {name} in workspace {workspace}."),
+    # handraise.model.errors: an administrator stopped it
+    gettext_noop("{name} stopped everything in workspace {workspace}, at {instant} UTC: {text}"),
+    gettext_noop("{name} stopped agent {agent} in workspace {workspace}, at {instant} UTC: {text}"),
+    gettext_noop(
+        "{name} stopped tool {tool} of agent {agent} in workspace {workspace}, at {instant} UTC: {text}"
+    ),
+    gettext_noop("{name} stopped tool {tool} in workspace {workspace}, at {instant} UTC: {text}"),
     # handraise.model.typed_replies: what was typed is not an answer
     gettext_noop("{text} could mean two options; reply with one of: {options}"),
     gettext_noop("there is no option {number}; choose from 1 to {count}"),

@@ -20,6 +20,7 @@ from handraise.server.api import (
     question_link_routes,
     question_routes,
     statistics_routes,
+    stop_routes,
     tool_result_routes,
 )
 from handraise.server.api.health_routes import Readiness
@@ -42,6 +43,7 @@ from handraise.server.web.inbox import (
     question_page,
     queue_page,
     settled_page,
+    stops_page,
 )
 from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 
@@ -55,6 +57,7 @@ API: tuple[APIRouter, ...] = (
     tool_result_routes.router,
     admin_routes.router,
     admin_routes.secret_router,
+    stop_routes.router,
     sign_in.router,
 )
 
@@ -129,6 +132,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(settled_page.pages)
     routes.include_router(conversation_page.pages)
     routes.include_router(insights_page.pages)
+    routes.include_router(stops_page.pages)
     routes.include_router(question_page.pages)
     routes.include_router(account_page.pages)
     routes.include_router(app_manifest.pages)

@@ -25,6 +25,7 @@ from handraise.model.errors import (
     QuestionNotFound,
     QuotaExceeded,
     RequestConflict,
+    Stopped,
     StoreUnavailable,
     TooManyRequests,
     Unauthenticated,
@@ -32,6 +33,7 @@ from handraise.model.errors import (
 from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.questions import Question
 from handraise.wire.records import OutcomeRecord, QuestionRecord, Record
+from handraise.wire.stop_records import StopRecord
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -52,6 +54,7 @@ STATUSES: dict[type[HandraiseError], int] = {
     GrantNotFound: 404,
     NotFound: 404,
     PreconditionFailed: 412,
+    Stopped: 423,
     TooManyRequests: 429,
     QuotaExceeded: 429,
     DeskClosed: 503,
@@ -78,7 +81,7 @@ class ProblemEntry(Record):
 
 
 class ProblemDocument(Record):
-    """What went wrong. `problems` lists each problem; `outcome` is how a settled question ended."""
+    """What went wrong. `problems` lists each problem; `outcome` is how a settled question ended; `stop` is what stops it."""
 
     type: str
     title: str
@@ -91,6 +94,7 @@ class ProblemDocument(Record):
     reason: str | None = None
     retry_after: float | None = None
     quota: int | None = None
+    stop: StopRecord | None = None
 
 
 def problem_of(error: HandraiseError) -> ProblemDocument:
@@ -112,6 +116,7 @@ def problem_of(error: HandraiseError) -> ProblemDocument:
         reason=getattr(error, "reason", None),
         retry_after=getattr(error, "retry_after", None),
         quota=getattr(error, "quota", None),
+        stop=StopRecord.of(error.stop) if isinstance(error, Stopped) else None,
     )
 
 
@@ -157,6 +162,7 @@ _TITLES = {
     "not_found": "Not found",
     "precondition_failed": "It has changed meanwhile",
     "quota_exceeded": "Too many pending questions",
+    "stopped": "This is stopped",
     "too_many_requests": "Too many requests",
     "desk_closed": "The server is stopping",
     "store_unavailable": "The store cannot be reached",
@@ -175,6 +181,12 @@ def _settled(document: ProblemDocument, subject: str, *_: str) -> HandraiseError
     return AlreadySettled(subject, document.outcome.outcome())
 
 
+def _stopped(document: ProblemDocument, _: str, workspace: str, __: str) -> HandraiseError:
+    if document.stop is None:
+        return StoreUnavailable("The server said that this is stopped, but not by whom.")
+    return Stopped(document.stop.stop(workspace))
+
+
 def _refused(kind: type[NotApproved], document: ProblemDocument, subject: str) -> HandraiseError:
     outcome = None if document.outcome is None else document.outcome.outcome()
     return kind(subject, outcome, document.reason or document.detail)
@@ -190,6 +202,7 @@ _ERRORS: dict[str, _Reader] = {
         _problems(document), outcome=None if document.outcome is None else document.outcome.outcome()
     ),
     "already_settled": _settled,
+    "stopped": _stopped,
     "already_consumed": lambda _, subject, *__: AlreadyConsumed(subject),
     "not_approved": lambda document, subject, *_: _refused(NotApproved, document, subject),
     "approval_lapsed": lambda document, subject, *_: _refused(ApprovalLapsed, document, subject),

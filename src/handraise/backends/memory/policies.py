@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion, Suspension
-from handraise.model.questions import Ref
+from handraise.model.questions import Draft, Question, Ref
 from handraise.model.rulings import Ruling
-from handraise.model.workspace_events import policy_put, suspension_lifted
+from handraise.model.stops import Stop, stop_for
+from handraise.model.workspace_events import policy_put, stop_begun, stop_ended, suspension_lifted
 from handraise.ports import Clock
 
 
@@ -23,8 +25,10 @@ class MemoryPolicies:
         self._clock = clock
         self._versions: dict[str, list[PolicyVersion]] = {}
         self._suspensions: dict[tuple[str, str], Suspension] = {}
+        self._stops: list[Stop] = []
         store.decides = self._decides
         store.checked = self._suspend
+        store.stop_for = self._stop_for
 
     async def current(self, workspace: str) -> CurrentPolicy | None:
         """The latest version; see the port."""
@@ -63,6 +67,42 @@ class MemoryPolicies:
             return False
         self._store.note(workspace, suspension_lifted(name, rule, by=by))
         return True
+
+    async def stop(
+        self, workspace: str, *, agent: str | None = None, tool: str | None = None, why: str, by: str | None
+    ) -> Stop:
+        """Stop what is covered; see the port."""
+        for each in await self.stops(workspace):
+            if (each.agent, each.tool) == (agent, tool):
+                return each
+        new = Stop(
+            workspace=workspace,
+            id=uuid.uuid4().hex,
+            agent=agent,
+            tool=tool,
+            why=why,
+            at=now_by(self._clock),
+            by=by,
+        )
+        self._stops.append(new)
+        self._store.note(workspace, stop_begun(new))
+        return new
+
+    async def resume(self, workspace: str, stop_id: str, *, by: str | None) -> Stop | None:
+        """End a stop; see the port."""
+        for each in await self.stops(workspace):
+            if each.id == stop_id:
+                self._stops.remove(each)
+                self._store.note(workspace, stop_ended(each, by=by))
+                return each
+        return None
+
+    async def stops(self, workspace: str) -> Sequence[Stop]:
+        """The stops, the oldest first; see the port."""
+        return [each for each in self._stops if each.workspace == workspace]
+
+    def _stop_for(self, question: Draft | Question) -> Stop | None:
+        return stop_for(self._stops, question)
 
     def _decides(self, workspace: str, ruling: Ruling | None) -> bool:
         latest = len(self._versions.get(workspace, ()))

@@ -13,7 +13,7 @@ from functools import partial
 from handraise.backends.memory.clock import now_by
 from handraise.backends.pagination import paged, read_cursor, settled_page
 from handraise.model.agreement import newly_asked
-from handraise.model.errors import PolicyChanged, QuotaExceeded
+from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
@@ -33,6 +33,7 @@ from handraise.model.replay import says_approved
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
 from handraise.model.statistics import Ending, ending_of
+from handraise.model.stops import Stop
 from handraise.model.urgency import likeness_of, urgency_of
 from handraise.model.workspace_events import Change, WorkspaceEvent
 from handraise.ports import (
@@ -76,6 +77,7 @@ class MemoryStore:
         self.is_administrator: Callable[[str, str], bool] = lambda _, __: False
         self.decides: Callable[[str, Ruling | None], bool] = lambda _, __: True
         self.checked: Callable[[Ref, str | None, str], None] = lambda _, __, ___: None
+        self.stop_for: Callable[[Draft | Question], Stop | None] = lambda _: None
         self._voters: dict[Ref, dict[str, _Right]] = {}
         self._givers: dict[Ref, _Right] = {}
 
@@ -89,6 +91,9 @@ class MemoryStore:
         for move in moves:
             question = self._questions.get(move.question.ref)
             if question is None or not self._holds(question, move):
+                results.append(None)
+                continue
+            if move.approves and self.stop_for(question):
                 results.append(None)
                 continue
             done = transition(
@@ -229,7 +234,7 @@ class MemoryStore:
     ) -> bool:
         """Use up an approval; see the port."""
         question = self._questions.get(ref)
-        if question is None or question.asker != by:
+        if question is None or question.asker != by or self.stop_for(question):
             return False
         used = {"digest": digest, "request": request}
         if question.consumed_at is not None:
@@ -498,6 +503,8 @@ class MemoryStore:
         stored = self._seen(known or draft.ref)
         if stored is not None:
             return same_question(draft, stored)
+        if stop := self.stop_for(draft):
+            return Stopped(stop)
         if not self.decides(draft.workspace, draft.ruling):
             return PolicyChanged(draft.workspace)
         question = posted(draft, self._now())

@@ -15,12 +15,12 @@ from handraise.backends.postgres.connections import (
 from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.executor import PostgresExecutor
 from handraise.backends.postgres.ledger import PostgresLedger
+from handraise.backends.postgres.policies import PostgresPolicies
 from handraise.backends.postgres.row_security import checked_row_security, row_security_of
 from handraise.backends.postgres.schema import migrate, move_in
 from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.sql.directory import SqlDirectory
 from handraise.backends.sql.outbox import SqlOutbox
-from handraise.backends.sql.policies import SqlPolicies
 from handraise.ports import Backend, Clock
 
 
@@ -61,7 +61,7 @@ def ports_on(database: Database, direct: str) -> Backend:
         SqlDirectory(executor),
         SqlOutbox(executor),
         PostgresLedger(executor),
-        SqlPolicies(executor),
+        PostgresPolicies(database),
     )
 
 

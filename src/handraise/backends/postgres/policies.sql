@@ -25,3 +25,19 @@ select workspace, rule, question_id, at, actor from handraise.rule_suspensions w
 -- name: lift_suspension
 -- End the suspension of a rule.
 delete from handraise.rule_suspensions where workspace = :workspace and rule = :rule returning rule;
+
+-- name: stops
+-- The stops of a workspace, the oldest first.
+select workspace, id, agent, tool, why, at, actor from handraise.stops where workspace = :workspace order by at, id;
+
+-- name: stop
+-- Stop what is covered, unless the same is stopped already.
+insert into handraise.stops (workspace, id, agent, tool, why, at, actor)
+values (:workspace, :id, :agent, :tool, :why, coalesce(:now::timestamptz, now()), :actor)
+on conflict do nothing
+returning workspace, id, agent, tool, why, at, actor;
+
+-- name: resume
+-- End a stop.
+delete from handraise.stops where workspace = :workspace and id = :id
+returning workspace, id, agent, tool, why, at, actor;

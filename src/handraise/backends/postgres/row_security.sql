@@ -92,6 +92,7 @@ from (
         ('routing', exists (select from handraise.routing)),
         ('policies', exists (select from handraise.policies)),
         ('rule_suspensions', exists (select from handraise.rule_suspensions)),
+        ('stops', exists (select from handraise.stops)),
         ('outbox', exists (select from handraise.outbox)),
         ('deliveries', exists (select from handraise.deliveries)),
         ('seals', exists (select from handraise.seals)),

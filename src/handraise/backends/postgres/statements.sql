@@ -3,8 +3,8 @@
 -- name: insert
 -- Register questions. One whose key or id exists, archived or not, is not returned. With a quota, a question that would
 -- give its asker more pending questions than that is not registered, and neither is one that was decided by another
--- version of the policy, or by a rule that is suspended; it is returned with the reason as `refused`. `pending` is how
--- many its asker had before, up to the quota.
+-- version of the policy, or by a rule that is suspended, or that a stop covers; it is returned with the reason as
+-- `refused`, and with the `stop`. `pending` is how many its asker had before, up to the quota.
 with given as materialized (
     select t.*, row_number() over (partition by t.workspace, t.asker) as place
     from unnest(
@@ -44,7 +44,9 @@ asker as materialized (
 draft as materialized (
     select
         given.*,
+        stopped.stop,
         case
+            when stopped.stop is not null then 'stop'
             when given.policy_version <> policy.version then 'policy'
             when given.rule is not null and exists (
                 select from handraise.rule_suspensions as s
@@ -55,6 +57,12 @@ draft as materialized (
     from given
     join policy on policy.workspace = given.workspace
     left join asker on asker.workspace = given.workspace and asker.asker = given.asker
+    left join lateral (
+        select to_json(s)::text as stop
+        from handraise.stops_of(given.workspace, given.asker, given.form::json) as s
+        order by s.at, s.id
+        limit 1
+    ) as stopped on true
 ),
 posted as (
     insert into handraise.questions (
@@ -121,11 +129,11 @@ logged as (
     ) as happened
     order by place
 )
-select p.workspace, p.id, p.asked_at, a.pending, null as refused
+select p.workspace, p.id, p.asked_at, a.pending, null as refused, null as stop
 from posted as p
 left join asker as a on a.workspace = p.workspace and a.asker = p.asker
 union all
-select d.workspace, d.id, null, null, d.refused from draft as d where d.refused is not null;
+select d.workspace, d.id, null, null, d.refused, d.stop from draft as d where d.refused is not null;
 
 -- name: settle
 -- Decide moves on pending questions, at most one for each question. A refused move is not returned. A grant is locked
@@ -213,6 +221,11 @@ moved as (
         and (
             m.granting is null
             or coalesce((m.granting::jsonb ->> 'until')::timestamptz, 'infinity') > coalesce(:now::timestamptz, now())
+        )
+        and (
+            m.negative
+            or m.kind not in ('answer', 'grant')
+            or not exists (select from handraise.stops_of(q.workspace, q.asker, q.form))
         )
         and case
             when m.kind = 'withdraw' then q.asker = m.actor
@@ -360,6 +373,7 @@ with used as (
             coalesce(:now::timestamptz, now())
         )
         and (outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(workspace, :policy_version, :rule))
+        and not exists (select from handraise.stops_of(questions.workspace, questions.asker, questions.form))
     returning workspace, id, consumed_at
 ),
 logged as (
@@ -402,6 +416,7 @@ used as (
         and (
             a.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(a.workspace, :policy_version, :rule)
         )
+        and not exists (select from handraise.stops_of(a.workspace, a.asker, a.form))
     returning a.workspace, a.id, a.consumed_at
 ),
 logged as (
@@ -414,11 +429,24 @@ logged as (
 select id from used;
 
 -- name: consumed_by
--- A row if this same request used up the approval before, and is now repeated.
-select number
-from handraise.events
-where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
-    and data ->> 'digest' = :digest and data ->> 'request' = :request;
+-- A row if this same request used up the approval before, and is now repeated, and nothing stops it.
+select e.number
+from handraise.events as e
+where e.workspace = :workspace and e.question_id = :id and e.kind = 'consumed' and e.actor = :actor
+    and e.data ->> 'digest' = :digest and e.data ->> 'request' = :request
+    and not exists (
+        select
+        from (
+            select q.form from handraise.questions as q where q.workspace = :workspace and q.id = :id
+            union all
+            select a.form
+            from handraise.archive_index as x
+            join handraise.archive as a
+                on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
+            where x.workspace = :workspace and x.id = :id
+        ) as asked,
+        handraise.stops_of(:workspace, :actor, asked.form)
+    );
 
 -- name: join
 -- Make a key stand for a pending question too, unless it stands for one already.
@@ -721,11 +749,12 @@ select workspaces, ids, around
 from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval, :pages);
 
 -- name: writers
--- The transactions that write to questions now. A statement takes its lock before its snapshot of the database, so one
+-- The transactions that write to questions now, archived or not. A statement takes its lock before its snapshot of the database, so one
 -- that is not among them will see what is committed by now.
 select coalesce(array_agg(distinct l.virtualtransaction), '{}') as writers
 from pg_locks as l
-where l.locktype = 'relation' and l.relation = 'handraise.questions'::regclass and l.mode = 'RowExclusiveLock'
+where l.locktype = 'relation' and l.relation in ('handraise.questions'::regclass, 'handraise.archive'::regclass)
+    and l.mode = 'RowExclusiveLock'
     and l.database = (select d.oid from pg_database as d where d.datname = current_database())
     and l.pid <> pg_backend_pid();
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -16,6 +15,7 @@ from handraise.backends.postgres.connections import is_lost
 from handraise.backends.postgres.database import KEEPER_ROLE, Database
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
+from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.parameters import (
     draft_values,
     grant_query,
@@ -39,7 +39,7 @@ from handraise.backends.sql.rows import (
     waiting_page,
 )
 from handraise.backends.sql_files import load_statements
-from handraise.model.errors import PolicyChanged, QuotaExceeded, StoreUnavailable
+from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move, same_question
@@ -47,6 +47,7 @@ from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
+from handraise.model.stops import stop_from_json
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
@@ -69,7 +70,7 @@ _PAGES = 128
 """How many pages of questions are searched at once for those to be archived."""
 _LOOKS = 64
 _REMOVED_AT_ONCE = 500
-_WAIT, _WAITS = 0.005, 200
+_PATIENCE = 1.0
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _BEGINNING = {"transaction": "0", "number": -(2**63)}
 """So early that even an event that somebody inserts before the first one is in the feed."""
@@ -305,7 +306,7 @@ class PostgresStore:
         if counted is not None:
             self._allowances.counted(_pending_by_asker(drafts, rows), counted)
         asked_at = {Ref(row["workspace"], row["id"]): row["asked_at"] for row in rows if row["asked_at"]}
-        refused_by = {Ref(row["workspace"], row["id"]): row["refused"] for row in rows if row["refused"]}
+        refused_by = {Ref(row["workspace"], row["id"]): row for row in rows if row["refused"]}
         results: dict[int, Inserted] = {}
         for place, draft in enumerate(drafts):
             at = asked_at.pop(draft.ref, None)
@@ -322,7 +323,7 @@ class PostgresStore:
         return [results[place] for place in range(len(drafts))]
 
     async def _existing(
-        self, drafts: Sequence[tuple[int, Draft]], refused_by: Mapping[Ref, str], quota: int
+        self, drafts: Sequence[tuple[int, Draft]], refused: Mapping[Ref, Any], quota: int
     ) -> dict[int, Inserted]:
         """What is already stored under the keys or ids of these drafts; what is not stored was refused."""
         by_key = await self._read_by_keys(
@@ -335,10 +336,8 @@ class PostgresStore:
             stored = by_key.get((draft.workspace, draft.key_owner, draft.key or "")) or by_id.get(draft.ref)
             if stored is not None:
                 results[place] = same_question(draft, stored)
-            elif refused_by.get(draft.ref) == "quota":
-                results[place] = QuotaExceeded(draft.asker, draft.workspace, quota)
-            elif refused_by.get(draft.ref) == "policy":
-                results[place] = PolicyChanged(draft.workspace)
+            elif draft.ref in refused:
+                results[place] = _refusal(draft, refused[draft.ref], quota)
             else:
                 raise StoreUnavailable("The question was neither stored nor found; post it again.")
         return results
@@ -430,17 +429,11 @@ class PostgresStore:
         Otherwise a statement that posts an archived key could find it in neither place. If a transaction writes for
         long, both stay until the next time.
         """
-        (row,) = await self._database.fetch(STATEMENTS["writers"])
-        before = set(row["writers"])
-        for _ in range(_WAITS):
-            if not before:
-                copied = {"workspaces": workspaces, "ids": ids}
-                (row,) = await self._database.fetch(STATEMENTS["leave_copied"], **copied)
-                return int(row["moved"])
-            await asyncio.sleep(_WAIT)
-            (row,) = await self._database.fetch(STATEMENTS["writers"])
-            before &= set(row["writers"])
-        return 0
+        if not await writers_ended(self._database, patience=_PATIENCE):
+            return 0
+        copied = {"workspaces": workspaces, "ids": ids}
+        (row,) = await self._database.fetch(STATEMENTS["leave_copied"], **copied)
+        return int(row["moved"])
 
     async def _due_workspaces(self) -> list[str]:
         rows = await self._database.fetch(STATEMENTS["due_workspaces"], at_most=_WORKSPACES_AT_ONCE)
@@ -484,6 +477,17 @@ def _pending_by_asker(drafts: Sequence[Draft], rows: Iterable[Any]) -> dict[tupl
             asker = row["workspace"], askers[Ref(row["workspace"], row["id"])]
             pending[asker] = pending.get(asker, row["pending"]) + 1
     return pending
+
+
+def _refusal(draft: Draft, row: Any, quota: int) -> QuotaExceeded | PolicyChanged | Stopped:
+    """Why a draft was not registered."""
+    match row["refused"]:
+        case "quota":
+            return QuotaExceeded(draft.asker, draft.workspace, quota)
+        case "stop":
+            return Stopped(stop_from_json(json.loads(row["stop"])))
+        case _:
+            return PolicyChanged(draft.workspace)
 
 
 def _columns(items: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:

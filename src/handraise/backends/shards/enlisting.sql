@@ -25,7 +25,8 @@ with recursive walk (source, workspace) as (
             (3, (select min(workspace) from handraise.agent_keys)),
             (4, (select min(workspace) from handraise.addresses)),
             (5, (select min(workspace) from handraise.routing)),
-            (6, (select min(workspace) from handraise.policies))
+            (6, (select min(workspace) from handraise.policies)),
+            (7, (select min(workspace) from handraise.stops))
     ) as s (source, workspace)
     union all
     select walk.source, case walk.source
@@ -34,7 +35,8 @@ with recursive walk (source, workspace) as (
         when 3 then (select min(n.workspace) from handraise.agent_keys as n where n.workspace > walk.workspace)
         when 4 then (select min(n.workspace) from handraise.addresses as n where n.workspace > walk.workspace)
         when 5 then (select min(n.workspace) from handraise.routing as n where n.workspace > walk.workspace)
-        else (select min(n.workspace) from handraise.policies as n where n.workspace > walk.workspace)
+        when 6 then (select min(n.workspace) from handraise.policies as n where n.workspace > walk.workspace)
+        else (select min(n.workspace) from handraise.stops as n where n.workspace > walk.workspace)
     end
     from walk
     where walk.workspace is not null

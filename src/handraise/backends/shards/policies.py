@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from handraise.backends.shards.placement import ShardRouter
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
+from handraise.model.stops import Stop
 
 
 class ShardedPolicies:
@@ -42,3 +43,25 @@ class ShardedPolicies:
             lambda ports: ports.policies.lift_suspension(workspace, rule, name=name, by=by),
             is_noop=lambda lifted: not lifted,
         )
+
+    async def stop(
+        self, workspace: str, *, agent: str | None = None, tool: str | None = None, why: str, by: str | None
+    ) -> Stop:
+        """See the port."""
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.policies.stop(workspace, agent=agent, tool=tool, why=why, by=by),
+            is_noop=lambda _: True,  # it wrote nothing if the same is stopped already
+        )
+
+    async def resume(self, workspace: str, stop_id: str, *, by: str | None) -> Stop | None:
+        """See the port."""
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.policies.resume(workspace, stop_id, by=by),
+            is_noop=lambda ended: ended is None,
+        )
+
+    async def stops(self, workspace: str) -> Sequence[Stop]:
+        """See the port."""
+        return await self._router.read(workspace, lambda ports: ports.policies.stops(workspace))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 
 from handraise.backends.sql.executor import Run, SqlExecutor, note
 from handraise.backends.sql.parameters import AsJson
-from handraise.backends.sql.rows import from_json, stored_policy_version, stored_suspension
+from handraise.backends.sql.rows import from_json, stored_policy_version, stored_stop, stored_suspension
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
-from handraise.model.workspace_events import policy_put, suspension_lifted
+from handraise.model.stops import Stop
+from handraise.model.workspace_events import policy_put, stop_begun, stop_ended, suspension_lifted
 
 
 class SqlPolicies:
@@ -62,3 +64,37 @@ class SqlPolicies:
             return True
 
         return await self._executor.transact(workspace, work)
+
+    async def stop(
+        self, workspace: str, *, agent: str | None = None, tool: str | None = None, why: str, by: str | None
+    ) -> Stop:
+        """Stop what is covered; see the port."""
+        new = {"id": uuid.uuid4().hex, "agent": agent, "tool": tool, "why": why, "actor": by}
+
+        async def work(run: Run) -> Stop:
+            while not (rows := await run("stop", **new)):
+                for row in await run("stops"):
+                    if (row["agent"], row["tool"]) == (agent, tool):
+                        return stored_stop(row)
+            stored = stored_stop(rows[0])
+            await note(run, stop_begun(stored))
+            return stored
+
+        return await self._executor.transact(workspace, work)
+
+    async def resume(self, workspace: str, stop_id: str, *, by: str | None) -> Stop | None:
+        """End a stop; see the port."""
+
+        async def work(run: Run) -> Stop | None:
+            rows = await run("resume", id=stop_id)
+            if not rows:
+                return None
+            ended = stored_stop(rows[0])
+            await note(run, stop_ended(ended, by=by))
+            return ended
+
+        return await self._executor.transact(workspace, work)
+
+    async def stops(self, workspace: str) -> Sequence[Stop]:
+        """The stops, the oldest first; see the port."""
+        return [stored_stop(row) for row in await self._executor.fetch(workspace, "stops")]

@@ -29,6 +29,7 @@ from handraise.model.routing import Recent
 from handraise.model.rulings import Ruling, ruling_from_json
 from handraise.model.seals import Hold, Removal, Seal
 from handraise.model.statistics import Ending
+from handraise.model.stops import Stop
 from handraise.model.timelines import Step, steps_from_json
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Claim, OutboxEntry, Waiting, WaitingPage
@@ -146,6 +147,7 @@ stored_link = row_reader(Link)
 stored_person = row_reader(Person)
 stored_policy_version = row_reader(PolicyVersion, by="actor")
 stored_suspension = row_reader(Suspension, by="actor")
+stored_stop = row_reader(Stop, by="actor")
 # These two use different column names for what is also in the row of their person.
 stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")
 stored_session = row_reader(Session, id="session_id", created_at="opened_at")

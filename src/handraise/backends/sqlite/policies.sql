@@ -23,3 +23,19 @@ select workspace, rule, question_id, at, actor from rule_suspensions where works
 -- name: lift_suspension
 -- End the suspension of a rule.
 delete from rule_suspensions where workspace = :workspace and rule = :rule returning rule;
+
+-- name: stops
+-- The stops of a workspace, the oldest first.
+select workspace, id, agent, tool, why, at, actor from stops where workspace = :workspace order by at, id;
+
+-- name: stop
+-- Stop what is covered, unless the same is stopped already.
+insert into stops (workspace, id, agent, tool, why, at, actor)
+values (:workspace, :id, :agent, :tool, :why, :now, :actor)
+on conflict do nothing
+returning workspace, id, agent, tool, why, at, actor;
+
+-- name: resume
+-- End a stop.
+delete from stops where workspace = :workspace and id = :id
+returning workspace, id, agent, tool, why, at, actor;

@@ -2,7 +2,7 @@
 
 -- name: insert
 -- Register a question, unless its key or id exists, its asker has as many pending as a quota allows, or it was decided by
--- another version of the policy or by a rule that is suspended.
+-- another version of the policy or by a rule that is suspended, or a stop covers it.
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
     asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, needs, evidence, ruling,
@@ -15,6 +15,12 @@ select
     coalesce(:ended_as, 'pending'), case when :ended_as is not null then :now end, :ended_with
 where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
 and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
+and not exists (
+    select 1
+    from stops as s
+    where s.workspace = :workspace and (s.agent is null or s.agent = :asker)
+        and (s.tool is null or s.tool = :form ->> '$.action.tool')
+)
 and (:quota is null or :ended_as is not null or :quota > (
     select count(*)
     from (
@@ -215,6 +221,12 @@ where workspace = :workspace
     and id = :id
     and status = 'pending'
     and (expires_at is null or expires_at > :now)
+    and (:negative or :kind not in ('answer', 'grant') or not exists (
+        select 1
+        from stops as s
+        where s.workspace = :workspace and (s.agent is null or s.agent = questions.asker)
+            and (s.tool is null or s.tool = questions.form ->> '$.action.tool')
+    ))
     and case
         when :kind = 'withdraw' then asker = :actor
         when :kind = 'withdraw_for' then 1
@@ -258,6 +270,15 @@ returning
         from (select key from json_each(voters) order by key) as s
         where s.key not in (select key from json_each(votes))
     ) end as uncounted;
+
+-- name: covering_stop
+-- The oldest stop that covers a question.
+select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor
+from stops as s
+where s.workspace = :workspace and (s.agent is null or s.agent = :asker)
+    and (s.tool is null or s.tool = :form ->> '$.action.tool')
+order by s.at, s.id
+limit 1;
 
 -- name: suspend_rule
 -- Suspend a rule, because a spot check of it was denied.
@@ -328,6 +349,12 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
             and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
         )
     )
+    and not exists (
+        select 1
+        from stops as s
+        where s.workspace = :workspace and (s.agent is null or s.agent = questions.asker)
+            and (s.tool is null or s.tool = questions.form ->> '$.action.tool')
+    )
 returning id;
 
 -- name: take_back
@@ -349,11 +376,18 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
 returning id;
 
 -- name: consumed_by
--- A row if this same request used up the approval before, and is now repeated.
-select number
-from events
-where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
-    and data ->> '$.digest' = :digest and data ->> '$.request' = :request;
+-- A row if this same request used up the approval before, and is now repeated, and nothing stops it.
+select e.number
+from events as e
+join questions as q on q.workspace = e.workspace and q.id = e.question_id
+where e.workspace = :workspace and e.question_id = :id and e.kind = 'consumed' and e.actor = :actor
+    and e.data ->> '$.digest' = :digest and e.data ->> '$.request' = :request
+    and not exists (
+        select 1
+        from stops as s
+        where s.workspace = :workspace and (s.agent is null or s.agent = q.asker)
+            and (s.tool is null or s.tool = q.form ->> '$.action.tool')
+    );
 
 -- name: claim_sending
 -- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.

@@ -32,6 +32,7 @@ from handraise.backends.sql.rows import (
     stored_grant,
     stored_outcome,
     stored_question,
+    stored_stop,
     stored_trail_line,
     waiting_page,
 )
@@ -40,7 +41,7 @@ from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.sqlite.statements import run
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.agreement import newly_asked
-from handraise.model.errors import PolicyChanged, QuotaExceeded, StoreUnavailable
+from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move, NewGrant, same_question
@@ -438,6 +439,8 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
         named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
         stored = _read(connection, "read_by_key", now=now, **named)
     stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
+    if stored is None and (stopped := run(connection, "covering_stop", **values)):
+        return Stopped(stored_stop(stopped[0]))
     decided_by = {"workspace": draft.workspace, **policy_values(draft)}
     if stored is None and not run(connection, "is_decided_by", **decided_by):
         return PolicyChanged(draft.workspace)

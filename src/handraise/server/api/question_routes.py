@@ -325,6 +325,8 @@ async def consume_question(
     The same `request` gets the same action again; without one, the same idempotency key does.
     """
     await visible(ctx, agent, question_id)
+    # Not from a stored response: what was stopped since then is not given out again.
+    request.state.is_kept = False
     given = None if body is None else body.request
     made = getattr(request.state, "made", None)
     action = await desk_of(ctx, agent).consume_approval(question_id, request=made if given is None else given)

@@ -32,6 +32,7 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
         412: "the resource has changed since you read it",
         413: "the body is too large",
         422: "the request is not valid",
+        423: "an administrator has stopped this",
         429: "too many requests",
         503: "the store cannot be reached, or the server is stopping",
     }.items()

@@ -33,7 +33,7 @@ PARAMETER = {
 _CLAIM_TIMEOUT = timedelta(seconds=10)
 _MAX_KEY_LENGTH = 200
 _log = logging.getLogger(__name__)
-_NOT_KEPT = frozenset({401, 408, 413, 425, 429})
+_NOT_KEPT = frozenset({401, 408, 413, 423, 425, 429})
 
 
 class IdempotentRoute(APIRoute):
@@ -95,7 +95,8 @@ async def _handle_once(
         place = (caller.workspace, caller.claimant, key)
         said = getattr(response, "body", None)
         try:
-            if response is None or said is None or not _is_replayable(response.status_code):
+            is_kept = getattr(request.state, "is_kept", True)
+            if response is None or said is None or not (is_kept and _is_replayable(response.status_code)):
                 # It may have taken effect: a retry runs with the same id.
                 await ctx.directory.release(*place, turn=claim.turn)
             else:

@@ -174,6 +174,7 @@ def _answer_context(
         person=caller.person,
         here=here,
         directory=ctx.directory,
+        policies=ctx.policies,
         channel=link.channel,
         evidence=SIGNED_LINK,
         details={"link": link.id, "link_made_by": link.created_by},

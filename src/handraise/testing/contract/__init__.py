@@ -27,6 +27,7 @@ from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
 from handraise.testing.contract.quorum_cases import QuorumCases
 from handraise.testing.contract.settled_cases import SettledCases
+from handraise.testing.contract.stop_cases import StopCases
 from handraise.testing.contract.store import StoreContract
 from handraise.testing.contract.timeline_cases import TimelineCases
 from handraise.testing.contract.view_cases import ViewCases
@@ -55,5 +56,6 @@ class DeskContract(
     TimelineCases,
     ViewCases,
     SettledCases,
+    StopCases,
 ):
     """Everything that a desk promises, on the backend of the `backend` fixture."""

@@ -26,6 +26,9 @@ from handraise.testing.clock import ManualClock
 REFUSED = QuestionNotFound
 """What another asker gets, on every desk: for it, the question does not exist."""
 
+WHY, STOPPER = "it deletes the wrong rows", "olga"
+"""Why a test stops something, and who does."""
+
 SOON = 10.0
 """No wait in the contract may take longer than this; one that passes takes milliseconds."""
 
@@ -72,6 +75,14 @@ class Backend(Protocol):
         """Make this the policy of a workspace, as a new version."""
         ...
 
+    async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
+        """Stop what is covered, as an operator; return the id of the stop. It says `WHY`, by `STOPPER`."""
+        ...
+
+    async def resume(self, workspace: str, stop_id: str) -> None:
+        """End a stop, as an operator."""
+        ...
+
 
 class AddressBackend:
     """Desks at an address."""
@@ -87,6 +98,17 @@ class AddressBackend:
         """Store the policy as an administrator would."""
         async with open_backend(self._address) as parts:
             await put_policy(parts.policies, workspace, document)
+
+    async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
+        """Stop what is covered, on the store at the address."""
+        async with open_backend(self._address) as parts:
+            stop = await parts.policies.stop(workspace, agent=agent, tool=tool, why=WHY, by=STOPPER)
+            return stop.id
+
+    async def resume(self, workspace: str, stop_id: str) -> None:
+        """End a stop, on the store at the address."""
+        async with open_backend(self._address) as parts:
+            assert await parts.policies.resume(workspace, stop_id, by=STOPPER) is not None
 
 
 class MemoryBackend:
@@ -109,6 +131,16 @@ class MemoryBackend:
         """Store the policy; a desk must have been opened before."""
         assert self._policies is not None
         await put_policy(self._policies, workspace, document)
+
+    async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
+        """Stop what is covered, on the store."""
+        assert self._policies is not None, "open a desk first"
+        return (await self._policies.stop(workspace, agent=agent, tool=tool, why=WHY, by=STOPPER)).id
+
+    async def resume(self, workspace: str, stop_id: str) -> None:
+        """End a stop, on the store."""
+        assert self._policies is not None, "open a desk first"
+        assert await self._policies.resume(workspace, stop_id, by=STOPPER) is not None
 
 
 async def put_policy(policies: Policies, workspace: str, document: Json) -> None:

@@ -1275,6 +1275,33 @@ create function handraise.is_policy(workspace text, version integer, rule text) 
         where s.workspace = is_policy.workspace and s.rule = is_policy.rule
     );
 
+-- What is stopped: an agent, a tool, a tool of an agent, or with neither the whole workspace.
+create table handraise.stops (
+    at            timestamptz not null,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    agent         text        collate "C",
+    tool          text        collate "C",
+    actor         text        collate "C",
+    why           text        not null,
+    primary key (workspace, id)
+);
+
+create unique index stops_by_scope on handraise.stops (workspace, coalesce(agent, ''), coalesce(tool, ''));
+
+create policy seen_when_adopted on handraise.stops for select to current_user using (true);
+
+-- The stops that cover a question. As a set, so that PostgreSQL makes it a part of the statement that uses it.
+create function handraise.stops_of(workspace text, asker text, form json) returns setof handraise.stops
+    language sql stable parallel safe
+begin atomic
+    select s.*
+    from handraise.stops as s
+    where s.workspace = stops_of.workspace
+        and (s.agent is null or s.agent = stops_of.asker)
+        and (s.tool is null or s.tool = stops_of.form -> 'action' ->> 'tool');
+end;
+
 -- What is neither removed nor erased: a whole workspace, or one question of it.
 create table handraise.holds (
     since         timestamptz not null,
@@ -1933,7 +1960,7 @@ begin
         to handraise_app;
     grant select, insert, delete
         on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox,
-            handraise.rule_suspensions
+            handraise.rule_suspensions, handraise.stops
         to handraise_app;
     grant select, insert, update, delete
         on handraise.inbox, handraise.listeners, handraise.people, handraise.requests, handraise.addresses

@@ -509,6 +509,20 @@ create table rule_suspensions (
     primary key (workspace, rule)
 ) strict, without rowid;
 
+-- What is stopped: an agent, a tool, a tool of an agent, or with neither the whole workspace.
+create table stops (
+    workspace     text    not null,
+    id            text    not null,
+    agent         text,
+    tool          text,
+    why           text    not null,
+    at            integer not null,
+    actor         text,
+    primary key (workspace, id)
+) strict, without rowid;
+
+create unique index stops_by_scope on stops (workspace, coalesce(agent, ''), coalesce(tool, ''));
+
 -- What is neither removed nor erased: a whole workspace, or one question of it.
 create table holds (
     workspace     text    not null,

@@ -20,7 +20,7 @@ from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
-from handraise.ports import Directory, Outbox
+from handraise.ports import Directory, Outbox, Policies
 from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.error_text import error_text
 from handraise.presentation.markdown import one_line
@@ -86,6 +86,8 @@ class AnswerContext:
     here: str
     directory: Directory
     """Who is in which group."""
+    policies: Policies
+    """What is stopped."""
     channel: str = CHANNEL
     evidence: str
     details: Json = None
@@ -152,6 +154,7 @@ async def show(
         "story": [(since(each.at, now), each) for each in story],
         "kept": _unsent_answer(question, submission) if not pending and submission is not None else (),
         "settled": settled_of(question, now, me),
+        "stop": await _stop(context, question, now),
         "may_take_back": bool(question.decision)
         and question.consumed_at is None
         and question.taken_back_at is None

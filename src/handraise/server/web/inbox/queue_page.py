@@ -41,6 +41,7 @@ from handraise.server.web.inbox.search import (
     offers_of,
     part_of,
 )
+from handraise.server.web.inbox.stops_page import stop_views
 from handraise.server.web.pages import PageRoute, live_page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -128,6 +129,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         number=sum(map(len, found.items)),
         offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
         is_admin=caller.is_admin,
+        stops=stop_views(await ctx.policies.stops(caller.workspace), caller.person.id),
         rows=[
             replace(
                 _row(questions[ids[0]], caller, groups, now),

@@ -1,0 +1,124 @@
+"""What is stopped, and the form to stop and resume. For administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form
+from starlette.responses import RedirectResponse, Response
+
+from handraise.model.stops import Stop
+from handraise.model.visible import visible
+from handraise.presentation.stop_text import stop_title, stopped_by
+from handraise.presentation.translation import gettext
+from handraise.server.api.stop_routes import StopId, begin, end
+from handraise.server.auth.authenticator import Context, CurrentAdmin
+from handraise.server.web.inbox.page_texts import When, since
+from handraise.server.web.pages import PageRoute, live_page, message
+from handraise.wire.stop_records import PutStop
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+Name = Annotated[str, Form(max_length=200)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopView:
+    """A stop as pages show it. Everything in it may be shown as it is."""
+
+    id: str
+    title: str
+    by: str
+    why: str
+    at: When
+
+
+def stop_view(stop: Stop, me: str, now: datetime) -> StopView:
+    """A stop as pages show it."""
+    return StopView(
+        id=quote(stop.id, safe=""),
+        title=stop_title(stop),
+        by=stopped_by(stop, viewer=me),
+        why=visible(stop.why),
+        at=since(stop.at, now),
+    )
+
+
+def stop_views(stops: Iterable[Stop], me: str) -> list[StopView]:
+    """Several stops as pages show them."""
+    now = datetime.now(UTC)
+    return [stop_view(each, me, now) for each in stops]
+
+
+@pages.get("/stops")
+async def show_stops(ctx: Context, admin: CurrentAdmin) -> Response:
+    """Show what is stopped, with the form to stop something."""
+    stops = await ctx.policies.stops(admin.workspace)
+    return live_page("inbox/stops.html", person=admin.person, stops=stop_views(stops, admin.person.id))
+
+
+@pages.post("/stops")
+async def stop_here(
+    ctx: Context,
+    admin: CurrentAdmin,
+    *,
+    agent: Name = "",
+    tool: Name = "",
+    why: Annotated[str, Form(max_length=2_000)] = "",
+    sure: Annotated[bool, Form()] = False,
+) -> Response:
+    """Ask whether it is meant, then stop it."""
+    agent, tool, why = agent.strip(), tool.strip(), why.replace("\r\n", "\n").strip()
+    if not why:
+        return message(
+            gettext("Say why"),
+            gettext("Nothing was stopped: agents and people read the reason."),
+            status=422,
+            lead=("/stops", gettext("Back to the stops")),
+        )
+    if sure:
+        await begin(ctx, admin, PutStop(agent=agent or None, tool=tool or None, why=why))
+        return RedirectResponse("/stops", 303)
+    planned = Stop(
+        workspace=admin.workspace,
+        id="",
+        agent=agent or None,
+        tool=tool or None,
+        why=why,
+        at=datetime.now(UTC),
+        by=admin.person.id,
+    )
+    return live_page(
+        "inbox/stop_confirm.html",
+        person=admin.person,
+        stop=stop_view(planned, admin.person.id, planned.at),
+        begins=True,
+        action="/stops",
+        kept={"agent": agent, "tool": tool, "why": why},
+    )
+
+
+@pages.post("/stops/{stop_id}/end")
+async def resume_here(
+    ctx: Context, admin: CurrentAdmin, stop_id: StopId, *, sure: Annotated[bool, Form()] = False
+) -> Response:
+    """Ask whether it is meant, then end a stop."""
+    if sure:
+        await end(ctx, admin, stop_id)
+        return RedirectResponse("/stops", 303)
+    found = [each for each in await ctx.policies.stops(admin.workspace) if each.id == stop_id]
+    if not found:
+        return RedirectResponse("/stops", 303)
+    (stop,) = stop_views(found, admin.person.id)
+    return live_page(
+        "inbox/stop_confirm.html",
+        person=admin.person,
+        stop=stop,
+        begins=False,
+        action=f"/stops/{stop.id}/end",
+        kept={},
+    )
