@@ -21,7 +21,7 @@ from handraise.backends.sqlite.backend import check_folder
 from handraise.backends.sqlite.backend import check_readable as check_readable_file
 from handraise.cli.environment import settings_with
 from handraise.cli.exit_codes import MISCONFIGURED, CommandError
-from handraise.cli.terminal_output import show_facts
+from handraise.cli.terminal_output import show_facts, when
 from handraise.desk.sealer import BrokenChain, Sealer
 from handraise.desk_factory import default_address, open_backend
 from handraise.model.errors import SchemaMismatch, UnsafeStore
@@ -30,6 +30,8 @@ from handraise.model.visible import visible_line
 from handraise.ports import Backend
 from handraise.server import ServerSettings
 from handraise.server.unknown_settings import unknown_settings
+from handraise.server.witness_addresses import read_witness_address
+from handraise.server.witnesses.witness_queue import WitnessQueue
 
 _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0
@@ -128,6 +130,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Clock     ", await _clock(settings)),
             ("Listener  ", await _listener(settings)),
             ("Audit     ", audit),
+            *[("Witness   ", each) for each in await _witnesses(settings)],
         ]
     )
     return trouble or broken
@@ -135,13 +138,13 @@ async def _examine(settings: ServerSettings) -> str | None:
 
 async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
     """Who signs the audit trail, and why it is no longer signed, or None."""
-    if settings.audit_key is None:
+    if settings.audit_key is None or settings.audit_file is None:
         return "sealed but not signed: HANDRAISE_AUDIT_KEY is not set", None
-    from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
+    from handraise.server.audit_heads import HeadsFile  # noqa: PLC0415 -- only with a key
     from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
     signer = await asyncio.to_thread(load_signer, settings.audit_key)
-    heads = HeadsFile(heads_path(settings.audit_key, settings.audit_heads))
+    heads = HeadsFile(settings.audit_file)
     sealer = Sealer(backend.store, backend.ledger, signer, heads)
     after, broken = "", ""
     while page := await heads.list_workspaces(after=after, limit=_HEADS_AT_ONCE):
@@ -154,6 +157,20 @@ async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str |
     if broken:
         return f"NO LONGER SIGNED in {len(sealer.refused)} workspaces: the store was changed", broken
     return f"signed with the key {signer.key_id}; the store continues from the last signed seal", None
+
+
+async def _witnesses(settings: ServerSettings) -> list[str]:
+    """How each witness of the audit trail is doing, as the servers of this machine recorded it."""
+    found = []
+    for text in settings.audit_witnesses:
+        address = read_witness_address(text, settings.audit_witness_allow_private)
+        queue = WitnessQueue(settings.audit_file or Path())
+        state = await queue.state(address.id)
+        sent = f"last sent heads {when(state.sent_at)}"
+        if state.failing_since is not None:
+            sent = f"FAILING since {when(state.failing_since)}, {sent}: {state.problem}"
+        found.append(visible_line(f"{address.name}: {sent}"))
+    return found
 
 
 async def _clock(settings: ServerSettings) -> str:
