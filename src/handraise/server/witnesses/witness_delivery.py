@@ -31,10 +31,13 @@ async def open_deliveries(
     settings: ServerSettings, queue: WitnessQueue | None, metrics: Metrics
 ) -> AsyncIterator[Sequence[WitnessDelivery]]:
     """A delivery for each witness of the settings, for as long as this context lasts."""
+    if queue is None:
+        yield ()
+        return
     counts: Counter[str] = Counter()
     deliveries = []
     async with open_senders(settings) as senders:
-        for address, sender in senders if queue is not None else ():
+        for address, sender in senders:
             counts[address.kind] += 1
             number = counts[address.kind]
             deliveries.append(

@@ -93,10 +93,10 @@ def _lines(file: Path, opened: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 def _mailbox_lines(file: Path) -> Iterator[tuple[str, Any]]:
-    box = mailbox.mbox(file, factory=_PARSER.parse, create=False)
+    box = mailbox.mbox(file, create=False)
     try:
-        for mail in box:
-            yield from _mail_lines(file, mail)
+        for key in box.iterkeys():
+            yield from _mail_lines(file, _PARSER.parsebytes(box.get_bytes(key)))
     finally:
         box.close()
 

@@ -50,9 +50,6 @@ async def open_senders(
     """Every witness of the settings, for as long as this context lasts."""
     allowed = settings.audit_witness_allow_private
     addresses = [read_witness_address(each, allowed) for each in settings.audit_witnesses]
-    if not addresses:
-        yield ()
-        return
     async with open_safe_client(allowed) as client:
         yield [(each, _sender(each, settings, client)) for each in addresses]
 
@@ -125,8 +122,8 @@ def head_mail(heads: Sequence[ChainHead], *, sender: Address, to: str, host: str
         rendered = render_lines(
             subject=gettext("Heads of the audit trail of {server}").format(server=host),
             text=gettext(
-                "Keep this mail. It shows later whether anybody rebuilt the audit trail: put it into a folder with the others, "
-                "and run handraise audit verify with --witness and that folder."
+                "Keep this e-mail. It can show later whether somebody rebuilt the audit trail: save it in a folder with the "
+                "earlier ones, and give that folder to handraise audit verify as --witness."
             ),
             lines=lines,
             server=host,
