@@ -114,10 +114,11 @@ def asked_to_wait(retry_after: str | None, now: float) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How a system answered a call, without the body, which nobody here needs."""
+    """How a system answered a call, and as much of the body as was asked for."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
 
 
 class SafeHttpClient:
@@ -127,8 +128,8 @@ class SafeHttpClient:
         self._pools = pools
         self._within = within
 
-    async def post(self, url: URL, *, headers: Mapping[str, str], content: bytes) -> Answered:
-        """Post something; raises `NotSent` if no answer came."""
+    async def post(self, url: URL, *, headers: Mapping[str, str], content: bytes, keep: int = 0) -> Answered:
+        """Post something; raises `NotSent` if no answer came. `keep` is how many bytes of the body are wanted."""
         place = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         slow = {"connect": _CONNECT_WITHIN, "write": self._within, "read": self._within, "pool": self._within}
         try:
@@ -142,15 +143,15 @@ class SafeHttpClient:
                     extensions={"timeout": slow},
                 ) as response,
             ):
-                read = 0
+                body = bytearray()
                 async for part in response.aiter_stream():
-                    read += len(part)
-                    if read > _MOST_READ:
+                    body += part
+                    if len(body) > max(keep, _MOST_READ):
                         break
                 said = {
                     name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers
                 }
-                return Answered(response.status, said)
+                return Answered(response.status, said, bytes(body[:keep]))
         except _NotAllowed:
             # It does not say which address it was: it may be one of the operator's network.
             raise NotSent("its name leads to an address that must not be called", within=_A_WHILE) from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -16,14 +19,21 @@ from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_facts
 from handraise.cli.terminal_texts import shown
 from handraise.desk.audit_export import export_lines
-from handraise.desk.sealer import BrokenChain, Sealer
+from handraise.desk.sealer import BrokenChain
 from handraise.model.audit_verification import TrustedKey, Verdict
 from handraise.model.audit_verification import verify as verify_lines
-from handraise.model.seals import HeadMark, Seal
+from handraise.model.durations import span_of
+from handraise.model.seals import HeadMark, Seal, instant_text
+from handraise.model.witnesses import ChainHead, Witness
 from handraise.server import ServerContext
+from handraise.server.witnesses.witness_delivery import open_deliveries
+from handraise.server.witnesses.witness_evidence import read_witness
+
+T = TypeVar("T")
 
 _HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
 _RANGE = re.compile(r"(.+)=([1-9][0-9]{0,17})-([1-9][0-9]{0,17})?", re.ASCII)
+_NOTHING_SEALED = "Nothing is sealed yet. A server seals, and so does: handraise audit export"
 
 app = typer.Typer(
     help="The audit trail: events sealed in a chain that shows whether anything was changed.",
@@ -63,8 +73,32 @@ def head(*, workspace: Workspace = None) -> None:
 
     seal = with_context(work, workspace=workspace)
     if seal is None:
-        raise CommandError("Nothing is sealed yet. A server seals, and so does: handraise audit export")
+        raise CommandError(_NOTHING_SEALED)
     typer.echo(f"{seal.number}:{seal.digest.hex()}")
+
+
+@app.command()
+def witness(*, workspace: Workspace = None) -> None:
+    """Send the last seal to every witness in HANDRAISE_AUDIT_WITNESSES now, and say whether it arrived.
+
+    Servers do this by themselves. Ends with 1 if a witness did not get it.
+    """
+
+    async def work(ctx: ServerContext) -> list[tuple[str, str | None]]:
+        queue = ctx.witness_queue
+        if queue is None:
+            raise CommandError("HANDRAISE_AUDIT_WITNESSES is not set, so there is no witness.")
+        seal = (await ctx.sealer().check(ctx.settings.workspace)).seal
+        if seal is None:
+            raise CommandError(_NOTHING_SEALED)
+        async with open_deliveries(ctx.settings, queue, ctx.metrics) as deliveries:
+            return [(each.name, await each.send_now(ChainHead.from_seal(seal))) for each in deliveries]
+
+    results = with_context(work, workspace=workspace)
+    for name, problem in results:
+        typer.echo(shown(f"{name}: {problem or 'sent'}"), err=problem is not None)
+    if any(problem for _, problem in results):
+        raise typer.Exit(REFUSED)
 
 
 @app.command()
@@ -113,7 +147,7 @@ def export(
 
     async def work(ctx: ServerContext) -> int:
         where, number = ctx.settings.workspace, 0
-        await Sealer(ctx.store, ctx.ledger, ctx.signer, ctx.signed_heads).seal(where)
+        await ctx.sealer().seal(where)
         known = None if ctx.signed_heads is None else await ctx.signed_heads.find(where)
         if file:
             file.touch(mode=0o600, exist_ok=False)
@@ -168,10 +202,45 @@ def verify(
             help="The first seal that must be signed: earlier ones were made without a key.",
         ),
     ] = 1,
+    witnesses: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--witness",
+            metavar="PATH",
+            help="What a witness kept: a file of heads or timestamps, a mailbox, or a folder of mails.",
+            exists=True,
+        ),
+    ] = None,
+    authorities: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--witness-ca",
+            metavar="FILE",
+            help="Certificates of a timestamp authority that you trust.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    within: Annotated[
+        str,
+        typer.Option(
+            "--witness-within", metavar="SPAN", help="How long a seal may go unseen by the witnesses."
+        ),
+    ] = "1d",
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            "--witness-since",
+            metavar="DATE",
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
+            help="From this day on (UTC), a witness must have seen every seal within that time.",
+        ),
+    ] = None,
 ) -> None:
     """Check whether anything in an export was changed, removed, added, moved or cut off. Needs no store.
 
-    Ends with 0 if it is valid, else with 1 and the first event that is not.
+    With what a witness kept, a chain that was rebuilt with the key is found out too. Ends with 0 if it is valid,
+    else with 1 and the first event that is not.
     """
 
     def read() -> Iterator[str]:
@@ -184,6 +253,9 @@ def verify(
         known=[_mark(each) for each in known or ()],
         unsigned=unsigned,
         unsigned_before=unsigned_before,
+        witnesses=_witnesses(read, witnesses or (), authorities or ()),
+        witness_within=_span(within),
+        witness_since=None if since is None else since.replace(tzinfo=UTC),
     )
     if verdict.fault is not None:
         typer.secho(f"NOT GOOD: {shown(str(verdict.fault))}", err=True, bold=True)
@@ -204,7 +276,7 @@ def _show(verdict: Verdict) -> None:
     end = (
         "signed"
         if verdict.end_signed
-        else "NOT signed: it is certain to be complete only up to a seal given with --head"
+        else "NOT signed: it is certain to be complete only up to a seal that a witness saw, or given with --head"
     )
     facts = [
         ("Workspace", shown(verdict.workspace)),
@@ -220,20 +292,67 @@ def _show(verdict: Verdict) -> None:
     ]
     if verdict.unsealed:
         facts.append(("Unsealed", f"{verdict.unsealed} removals that no seal covers yet"))
+    facts += [("Witness", shown(_witness_text(each))) for each in verdict.witnesses]
+    if verdict.witnesses and verdict.unseen_from is not None:
+        facts.append(("Unseen", f"seals from {verdict.unseen_from} on: no witness has seen them yet"))
     typer.secho("GOOD", bold=True)
     show_facts(facts)
+
+
+def _witness_text(witness: Witness) -> str:
+    """What a witness showed."""
+    how = "stamped" if witness.stamped else "seen"
+    text = (
+        f"{witness.name}: {witness.compared} heads agree, {how} {instant_text(witness.first.at)} "
+        f"to {instant_text(witness.last.at)}"
+    )
+    rest = [
+        (witness.older, "of seals that retention removed"),
+        (witness.later, "of seals after this export"),
+        (witness.unreadable, "could not be read"),
+    ]
+    return text + "".join(f"; {number} {what}" for number, what in rest if number)
+
+
+def _witnesses(
+    read: Callable[[], Iterable[str]], paths: Sequence[Path], authorities: Sequence[Path]
+) -> list[Witness]:
+    """What each witness saw of the workspace that an export is of."""
+    if not paths:
+        return []
+    try:
+        workspace = str(json.loads(next(iter(read())))["workspace"])
+    except (StopIteration, ValueError, KeyError, TypeError):
+        return []  # it is not an export, and verifying it says so
+    timestamps = None
+    if authorities:
+        from handraise.server.witnesses.timestamp_authority import (  # noqa: PLC0415 -- an extra
+            TimestampVerifier,
+        )
+
+        timestamps = _or_refuse(lambda: TimestampVerifier(authorities))
+    return [_or_refuse(partial(read_witness, path, workspace, timestamps)) for path in paths]
+
+
+def _span(text: str) -> timedelta:
+    return _or_refuse(lambda: span_of(text))
+
+
+def _or_refuse(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except (ValueError, OverflowError) as error:
+        raise CommandError(str(error)) from error
 
 
 def _trusted(text: str) -> TrustedKey:
     from handraise.server.audit_keys import trusted_key  # noqa: PLC0415 -- cryptography is an extra
 
     found = _RANGE.fullmatch(text)
-    try:
-        if found is None:
-            return trusted_key(Path(text))
-        return trusted_key(Path(found[1]), int(found[2]), int(found[3]) if found[3] else None)
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    if found is None:
+        return _or_refuse(lambda: trusted_key(Path(text)))
+    last = int(found[3]) if found[3] else None
+    return _or_refuse(lambda: trusted_key(Path(found[1]), int(found[2]), last))
 
 
 def _mark(text: str) -> HeadMark:

@@ -21,7 +21,7 @@ from handraise.backends.sqlite.backend import check_folder
 from handraise.backends.sqlite.backend import check_readable as check_readable_file
 from handraise.cli.environment import settings_with
 from handraise.cli.exit_codes import MISCONFIGURED, CommandError
-from handraise.cli.terminal_output import show_facts
+from handraise.cli.terminal_output import show_facts, when
 from handraise.desk.sealer import BrokenChain, Sealer
 from handraise.desk_factory import default_address, open_backend
 from handraise.model.errors import SchemaMismatch, UnsafeStore
@@ -30,6 +30,8 @@ from handraise.model.visible import visible_line
 from handraise.ports import Backend
 from handraise.server import ServerSettings
 from handraise.server.unknown_settings import unknown_settings
+from handraise.server.witness_addresses import read_witness_address
+from handraise.server.witnesses.witness_queue import WitnessQueue
 
 _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0
@@ -131,6 +133,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Listener  ", await _listener(settings)),
             ("Audit     ", audit),
             ("Sealing   ", sealing),
+            *[("Witness   ", each) for each in await _witnesses(settings)],
         ]
     )
     return trouble or broken or failed
@@ -138,13 +141,13 @@ async def _examine(settings: ServerSettings) -> str | None:
 
 async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
     """Who signs the audit trail, and why it is no longer signed, or None."""
-    if settings.audit_key is None:
+    if settings.audit_key is None or settings.audit_file is None:
         return "sealed but not signed: HANDRAISE_AUDIT_KEY is not set", None
-    from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
+    from handraise.server.audit_heads import HeadsFile  # noqa: PLC0415 -- only with a key
     from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
     signer = await asyncio.to_thread(load_signer, settings.audit_key)
-    heads = HeadsFile(heads_path(settings.audit_key, settings.audit_heads))
+    heads = HeadsFile(settings.audit_file)
     sealer = Sealer(backend.store, backend.ledger, signer, heads)
     after, broken = "", ""
     while page := await heads.list_workspaces(after=after, limit=_HEADS_AT_ONCE):
@@ -171,6 +174,20 @@ async def _sealing(backend: Backend) -> tuple[str, str | None]:
         "not continued until that is corrected. The log of a server has the whole error."
     )
     return f"IMPOSSIBLE in {len(sealer.failed)} workspaces", failed
+
+
+async def _witnesses(settings: ServerSettings) -> list[str]:
+    """How each witness of the audit trail is doing, as the servers of this machine recorded it."""
+    found = []
+    for text in settings.audit_witnesses:
+        address = read_witness_address(text, settings.audit_witness_allow_private)
+        queue = WitnessQueue(settings.audit_file or Path())
+        state = await queue.state(address.id)
+        sent = f"last sent heads {when(state.sent_at)}"
+        if state.failing_since is not None:
+            sent = f"FAILING since {when(state.failing_since)}, {sent}: {state.problem}"
+        found.append(visible_line(f"{address.name}: {sent}"))
+    return found
 
 
 async def _clock(settings: ServerSettings) -> str:

@@ -57,6 +57,8 @@ async def export_lines(
                     yield _text(line)
             for removal in await ledger.removals(workspace, seal=seal.number, limit=AT_ONCE):
                 yield _text({"type": "removal", "sealed": True, "record": removal.record})
+    # A witness may see a later seal before the rest is written, which takes a while.
+    now = (await ledger.head(workspace)).now
     rows: list[bytes] = []
     async for line in _question_lines(store, workspace, lives):
         rows.append(row_digest(line))
@@ -66,7 +68,6 @@ async def export_lines(
         yield _text({"type": "removal", "sealed": False, "record": removal.record})
     if known is not None:
         raise BrokenChain(f"Seal {known} was signed before, and is not in the store. See: handraise doctor")
-    now = (await ledger.head(workspace)).now
     end: dict[str, Json] = {
         "type": "end",
         "workspace": workspace,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -43,7 +43,8 @@ class Sealer:
     With a `signer`, it signs only seals that continue from the last one known in `heads`: otherwise anyone
     who can write to the store could delete all seals, rewrite the events and get everything signed again.
     `refused` holds the workspaces that it does not sign, each with the reason. `failed` holds those whose events
-    cannot be sealed because of an error, which only an operator can correct.
+    cannot be sealed because of an error, which only an operator can correct. `appended` is called with each seal that
+    this process appended; it must not raise.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class Sealer:
         ledger: Ledger,
         signer: Signer | None = None,
         heads: SignedHeads | None = None,
+        appended: Callable[[Seal], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._signer = signer
         self._heads: SignedHeads = MemoryHeads() if heads is None else heads
+        self._appended = appended
         self._aside: set[tuple[str, str | None]] = set()
         self._checked = ""
         self.refused: dict[str, str] = {}
@@ -234,6 +237,8 @@ class Sealer:
             return False
         if self._signer is not None:
             await self._heads.put(workspace, HeadMark(seal.number, seal.digest))
+        if self._appended is not None:
+            await self._appended(seal)
         return True
 
     async def _may_seal(self, workspace: str, last: Seal | None) -> bool:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from handraise.model.json_values import Json, canonical_json
@@ -24,6 +24,7 @@ from handraise.model.seals import (
     instant_text,
     removal_leaf,
 )
+from handraise.model.witnesses import WITHIN, ChainHead, Witness, WitnessComparison
 
 FORMAT = 2
 _END, _ROW, _ROWS = b"\x04", b"\x05", b"\x06"
@@ -82,6 +83,9 @@ class Verdict:
     head: bytes = b""
     exported_at: str = ""
     end_signed: bool = False
+    witnesses: Sequence[Witness] = ()
+    unseen_from: int | None = None
+    """The first seal that no witness saw, itself or through a later one."""
 
 
 def seal_line(seal: Seal) -> dict[str, Json]:
@@ -124,17 +128,32 @@ def verify(
     known: Sequence[HeadMark] = (),
     unsigned: bool = False,
     unsigned_before: int = 1,
+    witnesses: Sequence[Witness] = (),
+    witness_within: timedelta = WITHIN,
+    witness_since: datetime | None = None,
 ) -> Verdict:
     """Verify an export. `read` returns its lines and may be called several times.
 
     Every seal must be signed by one of `keys`, except for those with a number below `unsigned_before`. The
     keys are in the order in which they were used: each replaced the one before, and the end must be signed by
-    the last. `known` are seals that must be in it. `unsigned` accepts a chain that nobody has signed.
+    the last. `known` are seals that must be in it. `unsigned` accepts a chain that nobody has signed. What
+    `witnesses` saw is compared; see `WitnessComparison`.
     """
-    verdict = Verdict()
+    verdict = Verdict(witnesses=witnesses)
+    trusted = {key.key_id: key for key in keys}
+
+    def has_signed(head: ChainHead) -> bool:
+        key = trusted.get(head.key_id or "")
+        return key is not None and key.has_signed(head.digest, head.signature or b"")
+
+    comparison = WitnessComparison(
+        witnesses, within=witness_within, since=witness_since, has_signed=has_signed
+    )
     try:
         gone = _gone(read())
-        _Checking(verdict, keys, gone, known, unsigned=unsigned, unsigned_before=unsigned_before).run(read())
+        _Checking(
+            verdict, keys, gone, known, comparison, unsigned=unsigned, unsigned_before=unsigned_before
+        ).run(read())
     except _Wrong as wrong:
         verdict.fault = wrong.fault
     return verdict
@@ -164,6 +183,7 @@ class _Checking:
         keys: Sequence[TrustedKey],
         gone: dict[str, str],
         known: Sequence[HeadMark],
+        comparison: WitnessComparison,
         *,
         unsigned: bool,
         unsigned_before: int,
@@ -174,6 +194,8 @@ class _Checking:
         self._place = 0
         self._gone = gone
         self._known = {mark.number: mark.digest for mark in known}
+        self._comparison = comparison
+        self._is_known = bool(known or comparison.witnesses)
         self._content_unsigned = unsigned
         self._unsigned_before = unsigned_before
         self._batch: _Batch | None = None
@@ -323,6 +345,8 @@ class _Checking:
         if (known := self._known.get(seal.number, digest)) != digest:
             raise _Wrong(f"this is not the seal that is known, {seal.number}:{known.hex()}", **where)
         self._check_signature(seal, digest, where)
+        if why := self._comparison.take(seal, digest, [line["record"] for _, line in batch.events]):
+            raise _Wrong(why, **where)
         verdict.last, verdict.head = seal.number, digest
 
     def _check_signature(self, seal: Seal, digest: bytes, where: dict[str, Any]) -> None:
@@ -375,6 +399,9 @@ class _Checking:
             raise _Wrong(f"seals {last.oldest} to {verdict.first - 1} were cut off at the beginning", number)
         if missing := [each for each in self._known if not verdict.first <= each <= verdict.last]:
             raise _Wrong(f"seal {missing[0]} is known and not here: seals were cut off", number)
+        if why := self._comparison.finish(last, datetime.fromisoformat(verdict.exported_at)):
+            raise _Wrong(why, number)
+        verdict.unseen_from = self._comparison.unseen_from
         if last is None:
             return
         self._check_end(number, line)
@@ -400,20 +427,20 @@ class _Checking:
     def _check_end(self, number: int, line: dict[str, Any]) -> None:
         verdict = self._verdict
         if not verdict.keys:
-            if not (self._content_unsigned or self._known):
+            if not (self._content_unsigned or self._is_known):
                 raise _Wrong(
-                    "nothing here is signed: anyone who could write to the store could have made all of it. If "
-                    "that is enough, pass --unsigned, or give a seal that you know with --head",
+                    "nothing here is signed: anyone who could write to the store could have made all of it. If that is "
+                    "enough, pass --unsigned, or give a seal that you know with --head, or what a --witness saw",
                     number,
                 )
             if self._keys and not self._content_unsigned:
                 raise _Wrong("keys were given, and nothing here is signed", number)
             return
         if line["signature"] is None:
-            if self._loose or not self._known:
+            if self._loose or not self._is_known:
                 raise _Wrong(
                     "the end is not signed, so nobody can tell whether seals were cut off there. Export with "
-                    "HANDRAISE_AUDIT_KEY set, or give a seal that you know with --head",
+                    "HANDRAISE_AUDIT_KEY set, or give a seal that you know with --head, or what a --witness saw",
                     number,
                 )
             if verdict.last not in self._known:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from handraise.channels import Replies
@@ -30,6 +29,8 @@ from handraise.ports.outbox import DividedOutbox
 from handraise.server.channel_setup import Links, open_channels
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.settings import ServerSettings
+from handraise.server.witnesses.witness_delivery import open_deliveries
+from handraise.server.witnesses.witness_queue import WitnessQueue
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class ServerContext:
     policies: Policies
     signer: Signer | None
     signed_heads: SignedHeads | None
+    witness_queue: WitnessQueue | None
     new_id: IdFactory
     metrics: Metrics
     traces: Traces
@@ -63,6 +65,11 @@ class ServerContext:
     is_draining: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     background_tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def sealer(self) -> Sealer:
+        """A sealer of the store, whose seals go to the witnesses."""
+        appended = None if self.witness_queue is None else self.witness_queue.take
+        return Sealer(self.store, self.ledger, self.signer, self.signed_heads, appended)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a small task; the server waits for it before it closes."""
@@ -95,8 +102,16 @@ async def open_server(
             channels,
         ) as opened,
         _run_dispatchers(ctx, opened),
+        open_deliveries(settings, ctx.witness_queue, ctx.metrics) as deliveries,
     ):
         tasks = [
+            *(
+                # A slow witness holds up no other.
+                asyncio.create_task(
+                    _run_periodically(each.look_interval, each.run), name=f"handraise witness {each.label}"
+                )
+                for each in deliveries
+            ),
             asyncio.create_task(
                 _run_periodically(settings.seal_interval, _seal_task(ctx)), name="handraise seals"
             ),
@@ -152,11 +167,7 @@ async def open_context(
 ) -> AsyncIterator[ServerContext]:
     """Open the same context without channels and background tasks, for a short command."""
     metrics, traces, new_id = metrics or Metrics(), traces or Traces(), uuid7_ids()
-    signer, heads = (
-        await asyncio.to_thread(_signer, settings.audit_key, settings.audit_heads)
-        if settings.audit_key
-        else (None, None)
-    )
+    signer, heads, witness_queue = await asyncio.to_thread(_open_audit, settings)
     async with open_backend(
         settings.url,
         clock=clock,
@@ -193,6 +204,7 @@ async def open_context(
                 policies=backend.policies,
                 signer=signer,
                 signed_heads=heads,
+                witness_queue=witness_queue,
                 new_id=new_id,
                 metrics=metrics,
                 traces=traces,
@@ -206,17 +218,25 @@ def _recipients(settings: ServerSettings, directory: Directory) -> Recipients | 
     return Recipients(directory, settings.may_join) if settings.check_recipients else None
 
 
-def _signer(key: Path, heads: Path | None) -> tuple[Signer, SignedHeads]:
-    """Load the key that signs seals, and what it has signed last."""
-    from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
+def _open_audit(
+    settings: ServerSettings,
+) -> tuple[Signer | None, SignedHeads | None, WitnessQueue | None]:
+    """Load the key that signs seals, what it has signed last, and what witnesses have yet to see."""
+    path = settings.audit_file
+    if path is None:
+        return None, None, None
+    queue = WitnessQueue.prepare(path) if settings.audit_witnesses else None
+    if settings.audit_key is None:
+        return None, None, queue
+    from handraise.server.audit_heads import HeadsFile  # noqa: PLC0415 -- only with a key
     from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
-    return load_signer(key), HeadsFile.prepare(heads_path(key, heads))
+    return load_signer(settings.audit_key), HeadsFile.prepare(path), queue
 
 
 def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
     """Make the task that seals the audit trail, and reports in the metrics what it refuses to sign or cannot seal."""
-    sealer = Sealer(ctx.store, ctx.ledger, ctx.signer, ctx.signed_heads)
+    sealer = ctx.sealer()
 
     async def seal() -> None:
         await sealer.run()

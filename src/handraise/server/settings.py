@@ -33,11 +33,13 @@ from handraise.server.channel_setting_types import (
     TelegramToken,
 )
 from handraise.server.setting_types import Address, Issuer, Language, Origin, Proxies, Rate, Seconds, TimeZone
+from handraise.server.witness_addresses import read_witness_address
 
 SHORTEST_SECRET = 32
 """The shortest secret for signing OIDC sign-ins, in characters."""
 PREFIX = "HANDRAISE_"
 """The prefix of every variable."""
+_AUDIT_FILE = "audit.heads"
 
 
 class ServerSettings(BaseSettings):
@@ -155,7 +157,8 @@ class ServerSettings(BaseSettings):
     )
     audit_heads: Path | None = pydantic.Field(
         default=None,
-        description="the file that records what the key signed last; `audit.heads` in the key's folder if not set",
+        description="the file that records what the key signed last and what witnesses were sent; `audit.heads` in the key's "
+        "folder if not set",
     )
     seal_interval: Seconds = pydantic.Field(
         default=10.0, description="how long events may wait before they are sealed, in seconds"
@@ -332,6 +335,24 @@ class ServerSettings(BaseSettings):
     channels: ChannelOpeners | None = pydantic.Field(
         default=None, description="your own channels, separated by commas: `my_module:open_mine`"
     )
+    audit_witness_interval: Seconds = pydantic.Field(
+        default=3_600.0,
+        description="how often a witness of the audit trail gets the newest head of a workspace at most, in seconds",
+    )
+    audit_witness_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+        default=(),
+        description="private networks with witnesses, also over plain http, as JSON",
+    )
+    audit_timestamps: Path | None = pydantic.Field(
+        default=None,
+        description="the file that timestamps of `rfc3161+https://…` witnesses are added to; it must exist",
+    )
+    audit_witnesses: tuple[str, ...] = pydantic.Field(
+        default=(),
+        repr=False,
+        description="who gets the heads of the audit trail, as JSON: `file:///mnt/witness/heads.jsonl`, `https://…`, "
+        "`mailto:audit@example.com` or `rfc3161+https://…`",
+    )
     log_format: Literal["json", "console"] | None = pydantic.Field(
         default=None, description="`json` or `console`; by default `console` at a terminal"
     )
@@ -342,6 +363,20 @@ class ServerSettings(BaseSettings):
         default=False,
         description="send traces and metrics to the address in the `OTEL_EXPORTER_OTLP_…` variables",
     )
+
+    @pydantic.field_validator("audit_witnesses")
+    @classmethod
+    def _are_witnesses(cls, texts: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
+        others = info.data
+        allowed = others.get("audit_witness_allow_private", ())
+        kinds = {read_witness_address(text, allowed).kind for text in texts}
+        if kinds and not (others.get("audit_key") or others.get("audit_heads")):
+            raise ValueError("needs HANDRAISE_AUDIT_KEY or HANDRAISE_AUDIT_HEADS, to record what was sent")
+        if "mail" in kinds and not others.get("email_smtp_url"):
+            raise ValueError("mailto: needs HANDRAISE_EMAIL_SMTP_URL, to send through")
+        if "timestamp" in kinds and not others.get("audit_timestamps"):
+            raise ValueError("rfc3161+https:// needs HANDRAISE_AUDIT_TIMESTAMPS, to keep timestamps in")
+        return texts
 
     @pydantic.field_validator("oidc_client_id")
     @classmethod
@@ -362,6 +397,15 @@ class ServerSettings(BaseSettings):
         """The secret, then the earlier ones; empty if there is no secret."""
         secrets = (self.secret, *self.secret_fallbacks) if self.secret else ()
         return tuple(each.get_secret_value().encode() for each in secrets)
+
+    @property
+    def audit_file(self) -> Path | None:
+        """The file that records what the audit key signed and what witnesses were sent.
+
+        By default it is next to the key, so that the next key in that folder continues it.
+        """
+        beside = None if self.audit_key is None else self.audit_key.with_name(_AUDIT_FILE)
+        return self.audit_heads or beside
 
     def may_join(self, workspace: str, name: str) -> bool:
         """Whether this is the name of somebody who may sign in without an invitation."""

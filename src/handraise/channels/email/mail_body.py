@@ -228,6 +228,16 @@ def render_text(said: ReplyResult, read: str, *, again: bool, server: str) -> Re
     )
 
 
+def render_lines(*, subject: str, text: str, lines: Sequence[str], server: str) -> Rendered:
+    """A sentence for a person, and lines for a program, which stay as they are in the text."""
+    foot = [gettext("This is Handraise at {server}.").format(server=server)]
+    return Rendered(
+        subject=subject,
+        text="\n".join([text, "", *lines, "", *_foot_text(foot)]),
+        html=_html("lines.html", title=subject, text=text, lines=lines, foot=foot, server=server),
+    )
+
+
 def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
     question, form = notice.question, notice.question.form
     approval = form if isinstance(form, Approval) else None

@@ -122,6 +122,16 @@ class Metrics:
             "audit_failed",
             "Workspaces whose events this process cannot seal, because of an error that is in its log",
         )
+        self._witness_tries = self._counter(
+            "audit_witness_tries",
+            "Attempts of this process to send heads of the audit trail to a witness, by result",
+            ["witness", "status"],
+        )
+        self._witness_failing = self._gauge(
+            "audit_witness_failing",
+            "1 if a witness could not be sent heads of the audit trail at the last attempt, else 0",
+            ["witness"],
+        )
 
         self._info.set(1, version=__version__)
         self._queue_stats_age.read_from(self._age_of_queue_stats)
@@ -214,6 +224,14 @@ class Metrics:
     def set_audit_failed(self, workspaces: int) -> None:
         """Set the number of workspaces whose events cannot be sealed."""
         self._audit_failed.set(workspaces)
+
+    def count_witness_try(self, witness: str, *, sent: bool) -> None:
+        """Count an attempt to send heads to a witness."""
+        self._witness_tries.add(1, witness=witness, status="sent" if sent else "failed")
+
+    def set_witness_failing(self, witness: str, *, failing: bool) -> None:
+        """Set whether the last attempt to send heads to a witness failed."""
+        self._witness_failing.set(int(failing), witness=witness)
 
     def stream_opened(self) -> None:
         """Count an event stream that started."""

@@ -194,6 +194,14 @@ async def votes_in(
     return votes_of(question, events, groups, me=context.person.id, now=now)
 
 
+async def _stop(context: AnswerContext, question: Question, now: datetime) -> StopView | None:
+    """What stops this question, if it waits or its approval is not used yet."""
+    if question.outcome is not None and not (question.decision and question.consumed_at is None):
+        return None
+    stop = stop_for(await context.policies.stops(question.workspace), question)
+    return None if stop is None else stop_view(stop, context.person.id, now)
+
+
 def _translated(problem: Problem) -> Problem:
     path = gettext("decision") if problem.path == "decision" else problem.path
     return Problem(path, error_text(problem.message))

@@ -18,6 +18,7 @@ from handraise.model.errors import (
     NotApproved,
     PermissionDenied,
     QuestionNotFound,
+    Stopped,
 )
 from handraise.model.evidence import why_too_weak
 from handraise.model.forms import AnyForm, Approval
@@ -90,6 +91,7 @@ def _session_context(
         evidence=caller.session.evidence,
         other_page=_sign_in_page(too_weak) if too_weak else None,
         directory=ctx.directory,
+        policies=ctx.policies,
         outbox=ctx.outbox,
         shown={"framed": False, "back": back},
     )
@@ -145,6 +147,8 @@ async def _answer(
         if not is_own_answer(settled, question, context.person.id, reading.value):
             question = await context.desk.get(question.id)
             return await show(context, question, Submission(submitted), status=409)
+    except Stopped:  # the page says so
+        return await show(context, question, Submission(submitted), status=423)
     return RedirectResponse(context.here, 303)
 
 
