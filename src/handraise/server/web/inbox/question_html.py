@@ -18,6 +18,7 @@ from handraise.model.json_values import Json, canonical_json
 from handraise.model.people import may_respond, may_take_back
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
+from handraise.model.stops import stop_for
 from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox, Policies
@@ -53,6 +54,7 @@ from handraise.server.web.inbox.status_view import (
     status_name,
     verdict_of,
 )
+from handraise.server.web.inbox.stops_page import StopView, stop_view
 from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
 from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, live_page
