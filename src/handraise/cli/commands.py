@@ -83,6 +83,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "The audit trail: events sealed in a chain that shows whether anything was changed.",
     ),
+    "policy": (
+        "policy_commands",
+        "app",
+        "Policies: rules with which a workspace decides which questions need whom.",
+    ),
     "retention": (
         "retention_commands",
         "retention",

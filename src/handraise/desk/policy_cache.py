@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from handraise.policies.decide import CompiledPolicy
 
 _MOST = 1_000
+_RESUMED_WITHIN = 5.0
+"""For how many seconds a policy with suspended rules is cached: nothing else tells that a suspension has ended."""
 _draw = random.SystemRandom().random
 
 
@@ -24,6 +28,7 @@ class PolicyCache:
         self._policies = policies
         self._clock = clock
         self._compiled: dict[str, CompiledPolicy | None] = {}
+        self._until: dict[str, float] = {}
 
     async def apply(self, draft: Draft) -> Draft:
         """The question as the policy of its workspace changes it, with its ruling; as it is without a policy."""
@@ -48,10 +53,13 @@ class PolicyCache:
     def forget(self, workspace: str) -> None:
         """Read the policy of a workspace again when it is needed next."""
         self._compiled.pop(workspace, None)
+        self._until.pop(workspace, None)
 
     async def _policy(self, workspace: str) -> CompiledPolicy | None:
         if self._policies is None:
             return None
+        if self._until and self._until.get(workspace, math.inf) < time.monotonic():
+            self.forget(workspace)
         try:
             return self._compiled[workspace]
         except KeyError:
@@ -65,5 +73,8 @@ class PolicyCache:
             compiled = compile_version(current)
         if len(self._compiled) >= _MOST:
             self._compiled.clear()
+            self._until.clear()
         self._compiled[workspace] = compiled
+        if compiled is not None and compiled.suspended:
+            self._until[workspace] = time.monotonic() + _RESUMED_WITHIN
         return compiled

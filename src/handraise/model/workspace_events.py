@@ -15,7 +15,7 @@ from handraise.model.deliveries import Address
 from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
 from handraise.model.people import GROUP
-from handraise.model.policy_versions import PolicyVersion
+from handraise.model.policy_versions import PolicyVersion, policy_changes
 
 _SALT = "salt"
 """The key of the random text in the stored data of an event. Without it, nobody can guess an erased event."""
@@ -149,12 +149,7 @@ def routing_put(before: Json, after: Json, *, by: str | None) -> Change | None:
 
 def policy_put(before: Json, after: PolicyVersion) -> Change:
     """A new version of the policy was stored. The event has the rules that differ, by name, and other settings."""
-    one, other = _policy_parts(before), _policy_parts(after.document)
-    changes: dict[str, Json] = {
-        name: {"from": one.get(name), "to": other.get(name)}
-        for name in sorted({*one, *other})
-        if one.get(name) != other.get(name)
-    }
+    changes = policy_changes(before, after.document)
     details: dict[str, Json] = {"version": after.version, "changes": changes}
     return Change(WorkspaceEventKind.POLICY_CHANGED, after.by, details)
 
@@ -162,16 +157,6 @@ def policy_put(before: Json, after: PolicyVersion) -> Change:
 def suspension_lifted(name: str, rule: str, *, by: str | None) -> Change:
     """A rule that was suspended by a spot check may allow questions again."""
     return Change(WorkspaceEventKind.SUSPENSION_LIFTED, by, {"rule": name, "digest": rule})
-
-
-def _policy_parts(document: Json) -> dict[str, Json]:
-    """The parts of a policy document that are compared: each rule by its name, and every other setting."""
-    if not isinstance(document, dict):
-        return {}
-    rules = document.get("rules", [])
-    others = {name: value for name, value in document.items() if name != "rules"}
-    order: Json = [each.get("name") for each in rules]
-    return others | {"order of rules": order} | {f"rule {each.get('name')}": each for each in rules}
 
 
 def link_created(link: Link, *, by: str | None) -> Change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -52,13 +52,7 @@ class CompiledPolicy:
 
     def __init__(self, policy: Policy, *, version: int = 0, suspended: Collection[str] = ()) -> None:
         """`suspended` are the digests of rules that allow nothing. Raises `InvalidPolicy` for a bad expression."""
-        problems = []
-        for rule in policy.rules:
-            try:
-                check_expression(rule.when)
-            except InvalidExpression as error:
-                problems.append(Problem(f"rule {rule.name!r}: when", str(error)))
-        if problems:
+        if problems := list(_expression_problems((rule.name, rule.when) for rule in policy.rules)):
             raise InvalidPolicy(problems)
         self.policy = policy
         self.version = version
@@ -138,6 +132,27 @@ def compile_version(current: CurrentPolicy) -> CompiledPolicy:
     version = current.version
     suspended = {each.rule for each in current.suspensions}
     return CompiledPolicy(parse_policy(version.document), version=version.version, suspended=suspended)
+
+
+def compile_document(document: Any) -> CompiledPolicy:
+    """The policy of a document that somebody wrote, or `InvalidPolicy` with every problem, also of expressions."""
+    try:
+        policy = parse_policy(document)
+    except InvalidPolicy as error:
+        written = document.get("rules") if isinstance(document, Mapping) else None
+        rules = [each for each in written if isinstance(each, Mapping)] if isinstance(written, list) else []
+        texts = [(each.get("name"), each.get("when")) for each in rules]
+        more = _expression_problems((name, when) for name, when in texts if isinstance(when, str) and when)
+        raise InvalidPolicy([*error.problems, *more]) from None
+    return CompiledPolicy(policy)
+
+
+def _expression_problems(rules: Iterable[tuple[object, str]]) -> Iterator[Problem]:
+    for name, when in rules:
+        try:
+            check_expression(when)
+        except InvalidExpression as error:
+            yield Problem(f"rule {name!r}: when", str(error))
 
 
 def _denied(draft: Draft, rule: Rule) -> Ending:
