@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from handraise.model.errors import InvalidPolicy
-from handraise.model.forms import Approval, Risk, Scope
+from handraise.model.forms import Approval, Risk, Scope, form_from_json
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy
 from handraise.model.problems import Problem
@@ -19,6 +19,8 @@ from handraise.model.timelines import Step
 from handraise.model.validation import check_answer
 from handraise.policies.expressions import Expressions, InvalidExpression, check_expression
 from handraise.policies.rules import GrantLimit, Policy, Require, Rule, parse_policy
+
+T = TypeVar("T", bound=Draft)
 
 _RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 _EVIDENCE: tuple[RequiredEvidence | None, ...] = (None, "session", "passkey")
@@ -134,6 +136,26 @@ def compile_version(current: CurrentPolicy) -> CompiledPolicy:
     return CompiledPolicy(parse_policy(version.document), version=version.version, suspended=suspended)
 
 
+def as_asked(question: T) -> T:
+    """The question as its asker asked it, before a policy changed it."""
+    if question.ruling is None:
+        return question
+    original: dict[str, Any] = {"needs": (), "evidence": None, "ruling": None}
+    for name, value in question.ruling.asked.items():
+        match name:
+            case "form":
+                original[name] = form_from_json(value)
+            case "recipients":
+                original[name] = tuple(value)
+            case "steps":
+                original[name] = tuple(
+                    Step(timedelta(seconds=after), do, tuple(to), record) for after, do, *to, record in value
+                )
+            case _:
+                original[name] = value
+    return redrafted(question, **original)
+
+
 def compile_document(document: Any) -> CompiledPolicy:
     """The policy of a document that somebody wrote, or `InvalidPolicy` with every problem, also of expressions."""
     try:
@@ -186,6 +208,9 @@ def _required(draft: Draft, requires: Sequence[Require]) -> dict[str, Any]:
         named = (name for need in needs for name in need.people)
         names = tuple(dict.fromkeys((*(() if replaced else draft.recipients), *named)))
         values |= {"recipients": names, "steps": _only_to(draft.steps, names)}
+        # With other people among the recipients, the quorum alone does not say that nobody counts for two groups.
+        together = (need for each in requires for need in _together(each))
+        needs += tuple(need for need in dict.fromkeys(together) if {*need.people} != {*names})
     # If everybody who may answer is in the only need, recipients and quorum say the same.
     values["needs"] = () if replaced and len(needs) == 1 else needs
     if isinstance(draft.form, Approval):
@@ -200,6 +225,16 @@ def _needs(require: Require) -> Iterator[Need]:
         yield Need(require.also)
     yield from (Need((name,)) for name in require.one_of_each)
     yield from (Need(names, 1, stage) for stage, names in enumerate(require.stages))
+
+
+def _together(require: Require) -> Iterator[Need]:
+    """How many people all groups or stages need together: at least as many as there are."""
+    if require.one_of_each:
+        yield Need(require.one_of_each, _people_needed(require))
+    if require.stages:
+        last = len(require.stages) - 1
+        names = dict.fromkeys(name for stage in require.stages for name in stage)
+        yield Need(tuple(names), _people_needed(require), last)
 
 
 def _people_needed(require: Require) -> int:
