@@ -89,6 +89,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "Stop an agent, a tool or the workspace: nothing of it is asked, approved or executed.",
     ),
     "resume": ("stop_commands", "resume", "End a stop, or show what is stopped."),
+    "policy": (
+        "policy_commands",
+        "app",
+        "Policies: rules with which a workspace decides which questions need whom.",
+    ),
     "retention": (
         "retention_commands",
         "retention",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from handraise.policies.decide import CompiledPolicy
 
 _MOST = 1_000
+_RESUMED_WITHIN = 5.0
+"""For how many seconds a policy with suspended rules is cached: nothing else tells that a suspension has ended."""
 _draw = random.SystemRandom().random
 
 
@@ -28,6 +32,7 @@ class PolicyCache:
         self._clock = clock
         self._compiled: dict[str, CompiledPolicy | None] = {}
         self._reading: dict[str, asyncio.Task[CompiledPolicy | None]] = {}
+        self._until: dict[str, float] = {}
 
     async def apply(self, draft: Draft) -> Draft:
         """The question as the policy of its workspace changes it, with its ruling; as it is without a policy."""
@@ -62,10 +67,13 @@ class PolicyCache:
         known = self._compiled.get(workspace)
         if version is None or version == (0 if known is None else known.version):
             self._compiled.pop(workspace, None)
+            self._until.pop(workspace, None)
 
     async def _policy(self, workspace: str) -> CompiledPolicy | None:
         if self._policies is None:
             return None
+        if self._until and self._until.get(workspace, math.inf) < time.monotonic():
+            self.forget(workspace)
         try:
             return self._compiled[workspace]
         except KeyError:
@@ -87,5 +95,8 @@ class PolicyCache:
             compiled = compile_version(current)
         if len(self._compiled) >= _MOST:
             self._compiled.clear()
+            self._until.clear()
         self._compiled[workspace] = compiled
+        if compiled is not None and compiled.suspended:
+            self._until[workspace] = time.monotonic() + _RESUMED_WITHIN
         return compiled

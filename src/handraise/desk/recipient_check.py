@@ -66,12 +66,15 @@ class Recipients:
         await self._looks.close()
 
     async def problems(self, draft: Draft) -> Sequence[Problem]:
-        """What is wrong with the recipients of a question, now or when it escalates.
+        """What is wrong with the recipients of a question, now or when it escalates."""
+        return await self.unknown(draft.workspace, recipients_of(draft))
+
+    async def unknown(self, workspace: str, asked: Sequence[tuple[str, str]]) -> Sequence[Problem]:
+        """A problem for each of these names that nobody has. With each name is the path of what names it.
 
         In a workspace without people there is nothing to compare with: this is logged once for each name.
         """
-        now, workspace = time.monotonic(), draft.workspace
-        asked = recipients_of(draft)
+        now = time.monotonic()
         new = tuple({name for _, name in asked if self._known.get((workspace, name), 0.0) < now})
         if not new:
             return ()

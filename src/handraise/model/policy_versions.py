@@ -39,3 +39,23 @@ class CurrentPolicy:
 
     version: PolicyVersion
     suspensions: tuple[Suspension, ...] = ()
+
+
+def policy_changes(before: Json, after: Json) -> dict[str, Json]:
+    """What differs between two documents: the rules by their names, and other settings, each before and after."""
+    one, other = _policy_parts(before), _policy_parts(after)
+    return {
+        name: {"from": one.get(name), "to": other.get(name)}
+        for name in sorted({*one, *other})
+        if one.get(name) != other.get(name)
+    }
+
+
+def _policy_parts(document: Json) -> dict[str, Json]:
+    """The parts of a policy document that are compared: each rule by its name, and every other setting."""
+    if not isinstance(document, dict):
+        return {}
+    rules = document.get("rules", [])
+    others = {name: value for name, value in document.items() if name != "rules"}
+    order: Json = [each.get("name") for each in rules]
+    return others | {"order of rules": order} | {f"rule {each.get('name')}": each for each in rules}

@@ -15,7 +15,7 @@ from handraise.model.deliveries import Address
 from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
 from handraise.model.people import GROUP
-from handraise.model.policy_versions import PolicyVersion
+from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.model.stops import Stop
 
 _SALT = "salt"
@@ -152,12 +152,7 @@ def routing_put(before: Json, after: Json, *, by: str | None) -> Change | None:
 
 def policy_put(before: Json, after: PolicyVersion) -> Change:
     """A new version of the policy was stored. The event has the rules that differ, by name, and other settings."""
-    one, other = _policy_parts(before), _policy_parts(after.document)
-    changes: dict[str, Json] = {
-        name: {"from": one.get(name), "to": other.get(name)}
-        for name in sorted({*one, *other})
-        if one.get(name) != other.get(name)
-    }
+    changes = policy_changes(before, after.document)
     details: dict[str, Json] = {"version": after.version, "changes": changes}
     return Change(WorkspaceEventKind.POLICY_CHANGED, after.by, details)
 
@@ -179,16 +174,6 @@ def stop_ended(stop: Stop, *, by: str | None) -> Change:
 
 def _stop(stop: Stop) -> dict[str, Json]:
     return {"stop": stop.id, "agent": stop.agent, "tool": stop.tool, "why": stop.why}
-
-
-def _policy_parts(document: Json) -> dict[str, Json]:
-    """The parts of a policy document that are compared: each rule by its name, and every other setting."""
-    if not isinstance(document, dict):
-        return {}
-    rules = document.get("rules", [])
-    others = {name: value for name, value in document.items() if name != "rules"}
-    order: Json = [each.get("name") for each in rules]
-    return others | {"order of rules": order} | {f"rule {each.get('name')}": each for each in rules}
 
 
 def link_created(link: Link, *, by: str | None) -> Change:

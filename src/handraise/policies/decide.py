@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from handraise.model.errors import InvalidPolicy
-from handraise.model.forms import Approval
+from handraise.model.forms import Approval, form_from_json
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy
 from handraise.model.problems import Problem
 from handraise.model.questions import Draft, definition_parts, redrafted
 from handraise.model.rulings import POLICY, Ending, Match, Ruling
+from handraise.model.timelines import Step
 from handraise.model.validation import check_answer
 from handraise.policies.expressions import (
     VARIABLES,
@@ -25,6 +26,8 @@ from handraise.policies.expressions import (
 )
 from handraise.policies.requirements import Requirements, together
 from handraise.policies.rules import Policy, Rule, parse_policy
+
+T = TypeVar("T", bound=Draft)
 
 _MOST_VERDICTS = 1_000
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -57,13 +60,7 @@ class CompiledPolicy:
 
     def __init__(self, policy: Policy, *, version: int = 0, suspended: Collection[str] = ()) -> None:
         """`suspended` are the digests of rules that allow nothing. Raises `InvalidPolicy` for a bad expression."""
-        problems = []
-        for rule in policy.rules:
-            try:
-                check_expression(rule.when)
-            except InvalidExpression as error:
-                problems.append(Problem(f"rule {rule.name!r}: when", str(error)))
-        if problems:
+        if problems := list(_expression_problems((rule.name, rule.when) for rule in policy.rules)):
             raise InvalidPolicy(problems)
         self.policy = policy
         self.version = version
@@ -190,6 +187,47 @@ def compile_version(current: CurrentPolicy) -> CompiledPolicy:
     version = current.version
     suspended = {each.rule for each in current.suspensions}
     return CompiledPolicy(parse_policy(version.document), version=version.version, suspended=suspended)
+
+
+def as_asked(question: T) -> T:
+    """The question as its asker asked it, before a policy changed it."""
+    if question.ruling is None:
+        return question
+    original: dict[str, Any] = {"needs": (), "evidence": None, "ruling": None}
+    for name, value in question.ruling.asked.items():
+        match name:
+            case "form":
+                original[name] = form_from_json(value)
+            case "recipients":
+                original[name] = tuple(value)
+            case "steps":
+                original[name] = tuple(
+                    Step(timedelta(seconds=after), do, tuple(to), record) for after, do, *to, record in value
+                )
+            case _:
+                original[name] = value
+    return redrafted(question, **original)
+
+
+def compile_document(document: Any) -> CompiledPolicy:
+    """The policy of a document that somebody wrote, or `InvalidPolicy` with every problem, also of expressions."""
+    try:
+        policy = parse_policy(document)
+    except InvalidPolicy as error:
+        written = document.get("rules") if isinstance(document, Mapping) else None
+        rules = [each for each in written if isinstance(each, Mapping)] if isinstance(written, list) else []
+        texts = [(each.get("name"), each.get("when")) for each in rules]
+        more = _expression_problems((name, when) for name, when in texts if isinstance(when, str) and when)
+        raise InvalidPolicy([*error.problems, *more]) from None
+    return CompiledPolicy(policy)
+
+
+def _expression_problems(rules: Iterable[tuple[object, str]]) -> Iterator[Problem]:
+    for name, when in rules:
+        try:
+            check_expression(when)
+        except InvalidExpression as error:
+            yield Problem(f"rule {name!r}: when", str(error))
 
 
 def _denied(draft: Draft, rule: Rule) -> Ending:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 from handraise.model.errors import MissingExtra
@@ -77,14 +78,15 @@ class Expressions:
         activation = _ENVIRONMENT.Activation(values)
         results: list[bool | None] = []
         for start, chunk in self._chunks:
-            value = chunk.eval(activation)
-            if value.type() == _TYPES.ERROR:  # at least one of them failed: find out which
-                results += [_result(each.eval(activation)) for each in self._each[start : start + _CHUNK]]
+            values_of_chunk = _evaluated(chunk, activation)
+            if values_of_chunk is None:  # at least one of them failed: find out which
+                results += [_result(each, activation) for each in self._each[start : start + _CHUNK]]
             else:
-                results += value.plain_value()
+                results += values_of_chunk
         return results
 
 
+@lru_cache(maxsize=2_000)
 def _compiled(text: str) -> Any:
     try:
         compiled = _ENVIRONMENT.compile(text)
@@ -97,8 +99,18 @@ def _compiled(text: str) -> Any:
     return compiled
 
 
-def _result(value: Any) -> bool | None:
-    return value.value() if value.type() == _TYPES.BOOL else None
+def _evaluated(compiled: Any, activation: Any) -> Any:
+    """The value of an expression, or None if it fails or needs too many iterations."""
+    try:
+        value = compiled.eval(activation)
+    except RuntimeError:
+        return None
+    return None if value.type() == _TYPES.ERROR else value.plain_value()
+
+
+def _result(compiled: Any, activation: Any) -> bool | None:
+    value = _evaluated(compiled, activation)
+    return value if isinstance(value, bool) else None
 
 
 def _reason(message: str) -> str:

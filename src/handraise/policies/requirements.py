@@ -25,9 +25,14 @@ _SCOPES: Mapping[GrantLimit | None, frozenset[Scope]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """All requirements of some rules together. `replaces` says that the asker's recipients do not count."""
+    """All requirements of some rules together.
+
+    `distinct` says for groups and stages how many people they need together. `replaces` says that the asker's
+    recipients do not count.
+    """
 
     needs: tuple[Need, ...]
+    distinct: tuple[Need, ...]
     replaces: bool
     quorum: int
     veto: bool
@@ -52,6 +57,9 @@ class Requirements:
                 dict.fromkeys((*(() if self.replaces else draft.recipients), *named))
             )
             values["steps"] = _only_to(draft.steps, values["recipients"])
+            # With other people among the recipients, the quorum alone does not say that nobody counts for two groups.
+            everybody = {*values["recipients"]}
+            values["needs"] += tuple(need for need in self.distinct if {*need.people} != everybody)
         if self.replaces and len(values["needs"]) == 1:
             values["needs"] = ()  # recipients and quorum say the same
         if isinstance(draft.form, Approval):
@@ -86,6 +94,7 @@ def together(requires: Sequence[Require]) -> Requirements:
     spans = [each.valid_for for each in requires if each.valid_for is not None]
     return Requirements(
         needs=tuple(dict.fromkeys(need for each in requires for need in _needs(each))),
+        distinct=tuple(dict.fromkeys(need for each in requires for need in _distinct(each))),
         replaces=any(each.people or each.one_of_each or each.stages for each in requires),
         quorum=max(_people_needed(each) for each in requires),
         veto=any(each.veto or bool(each.stages) for each in requires),
@@ -104,6 +113,16 @@ def _needs(require: Require) -> Iterator[Need]:
         yield Need(require.also)
     yield from (Need((name,)) for name in require.one_of_each)
     yield from (Need(names, 1, stage) for stage, names in enumerate(require.stages))
+
+
+def _distinct(require: Require) -> Iterator[Need]:
+    """How many people all groups or stages need together: at least as many as there are."""
+    if require.one_of_each:
+        yield Need(require.one_of_each, _people_needed(require))
+    if require.stages:
+        last = len(require.stages) - 1
+        names = dict.fromkeys(name for stage in require.stages for name in stage)
+        yield Need(tuple(names), _people_needed(require), last)
 
 
 def _people_needed(require: Require) -> int:

@@ -12,7 +12,7 @@ import pydantic
 from handraise.model.durations import seconds_of
 from handraise.model.errors import InvalidPolicy
 from handraise.model.forms import Risk
-from handraise.model.json_values import Json, digest
+from handraise.model.json_values import Json, digest, json_problems
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.problems import Problem
 from handraise.model.questions import RequiredEvidence
@@ -25,6 +25,7 @@ _MAX_NAME = 100
 _MAX_REASON = 500
 _MAX_PEOPLE = 20
 _MAX_STAGES = 5
+_DEEPEST = 10
 _LONGEST = 3650 * 86_400.0
 
 GrantLimit = Literal["none", "session", "always"]
@@ -168,6 +169,8 @@ class Policy(PolicyPart):
 
 def parse_policy(document: Any) -> Policy:
     """The policy of a document, or `InvalidPolicy` with every problem. Expressions are checked by `compile_policy`."""
+    if problems := list(json_problems(document, "policy", depth=_DEEPEST)):
+        raise InvalidPolicy(problems)
     try:
         policy = Policy.model_validate(document)
     except pydantic.ValidationError as error:
@@ -179,6 +182,22 @@ def parse_policy(document: Any) -> Policy:
     if problems := list(_rule_problems(policy)):
         raise InvalidPolicy(problems)
     return policy
+
+
+def named_recipients(policy: Policy) -> list[tuple[str, str]]:
+    """Everybody whom the rules name, each with the path of what names them."""
+    named = []
+    for rule in policy.rules:
+        if (require := rule.then.require) is not None:
+            parts = {"people": require.people or (), "also": require.also, "one_of_each": require.one_of_each}
+            parts |= {f"stages[{place}]": names for place, names in enumerate(require.stages)}
+            path = f"rule {rule.name!r}: require"
+            named += [
+                (f"{path}.{part}[{place}]", name)
+                for part, names in parts.items()
+                for place, name in enumerate(names)
+            ]
+    return named
 
 
 def _rule_problems(policy: Policy) -> Iterator[Problem]:

@@ -1,0 +1,197 @@
+"""`handraise policy`: the rules with which a workspace decides which questions need whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from handraise.cli.environment import operator, with_context
+from handraise.cli.exit_codes import REFUSED, CommandError
+from handraise.cli.session import Workspace
+from handraise.cli.terminal_output import show_table, when
+from handraise.cli.terminal_texts import shown, shown_lines
+from handraise.desk.policy_admin import (
+    NO_POLICY,
+    SuspendedRule,
+    checked_document,
+    get_version,
+    put_policy,
+    resume_rule,
+    suspended_rules,
+)
+from handraise.model.errors import InvalidPolicy
+from handraise.model.json_values import Json, text_problem
+from handraise.model.policy_versions import PolicyVersion, policy_changes
+from handraise.server import ServerContext
+from handraise.wire.policy_records import PolicyChangeRecord, changes_between
+
+_MOST_BYTES = 5_000_000
+_SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+
+app = typer.Typer(
+    help="Policies: rules with which a workspace decides which questions need whom.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, in YAML or JSON.")]
+
+
+@app.command("show")
+def show_policy(
+    *,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="NUMBER", min=1, help="An older version.")
+    ] = None,
+    workspace: Workspace = None,
+) -> None:
+    """Show the policy of a workspace as YAML, which `handraise policy apply` reads."""
+
+    async def work(ctx: ServerContext) -> tuple[PolicyVersion | None, Sequence[SuspendedRule]]:
+        where = ctx.settings.workspace
+        if version is not None:
+            return await get_version(ctx.policies, where, version), ()
+        current = await ctx.policies.current(where)
+        return None if current is None else current.version, suspended_rules(current)
+
+    found, suspended = with_context(work, workspace=workspace)
+    if found is None:
+        typer.echo("# There is no policy: askers decide whom they ask.")
+    else:
+        typer.echo(f"# Version {found.version}, by {shown(found.by or 'nobody')}, {when(found.at)}")
+    for each in suspended:
+        told = f"# Suspended since {when(each.suspension.at)}: {shown(each.name)}"
+        typer.echo(f"{told} ({shown(each.suspension.by or 'somebody')} denied a spot check)")
+    typer.echo(as_yaml(NO_POLICY if found is None else found.document), nl=False)
+
+
+@app.command("apply")
+def apply_policy(
+    file: PolicyFile,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change, and store nothing.")
+    ] = False,
+    check_recipients: Annotated[
+        bool,
+        typer.Option("--check-recipients/--no-check-recipients", help="Refuse unknown people and groups."),
+    ] = True,
+    workspace: Workspace = None,
+) -> None:
+    """Replace the policy of a workspace. It applies to every question that is asked from then on."""
+    document = read_policy(file)
+
+    async def work(ctx: ServerContext) -> tuple[Json, dict[str, Json], int]:
+        where = ctx.settings.workspace
+        recipients = ctx.engine.recipients if check_recipients else None
+        after = await checked_document(document, workspace=where, recipients=recipients)
+        current = await ctx.policies.current(where)
+        before, latest = (None, 0) if current is None else (current.version.document, current.version.version)
+        if dry_run or before == after:
+            return before, after, latest
+        stored, _ = await put_policy(ctx.policies, where, after, by=operator(), expected=latest)
+        return before, after, stored.version
+
+    before, after, version = _or_problems(lambda: with_context(work, workspace=workspace))
+    if before == after:
+        typer.echo(f"Nothing changed: this is version {version} already.")
+        return
+    show_differences(before, after)
+    typer.echo("Nothing was stored." if dry_run else f"This is version {version} of the policy.")
+
+
+@app.command("history")
+def show_history(
+    *,
+    limit: Annotated[int, typer.Option("--limit", metavar="NUMBER", min=1, max=500)] = 20,
+    workspace: Workspace = None,
+) -> None:
+    """List the versions of the policy, the latest first: who stored them, when, and what they changed."""
+
+    async def work(ctx: ServerContext) -> Sequence[PolicyVersion]:
+        return await ctx.policies.versions(ctx.settings.workspace, before=None, limit=limit + 1)
+
+    found = with_context(work, workspace=workspace)
+    if not found:
+        typer.echo("There is no policy yet.")
+        return
+    rows = []
+    for place, each in enumerate(found[:limit]):
+        before = found[place + 1].document if place + 1 < len(found) else None
+        rows.append([str(each.version), when(each.at), each.by or "", _in_short(before, each.document)])
+    show_table(["VERSION", "WHEN", "BY", "CHANGES"], rows)
+
+
+@app.command("resume-rule")
+def resume_suspended_rule(
+    name: Annotated[str, typer.Argument(metavar="RULE", help="The name of the rule.")],
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Let a rule that was suspended by a spot check allow questions again."""
+
+    async def work(ctx: ServerContext) -> None:
+        await resume_rule(ctx.policies, ctx.settings.workspace, name, by=operator())
+
+    if text_problem(name):
+        raise CommandError("The name of a rule is plain text.")
+    with_context(work, workspace=workspace)
+    typer.echo(f"The rule {shown(name)} allows questions again.")
+
+
+def read_policy(file: Path) -> Any:
+    """The document in a file. JSON is YAML too."""
+    with file.open("rb") as opened:
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise CommandError(f"{shown(str(file))} is larger than {_MOST_BYTES:,} bytes.")
+    try:
+        return yaml.safe_load(content)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise CommandError(f"{shown(str(file))} is not YAML: {error}") from None
+
+
+def as_yaml(document: Json) -> str:
+    """A policy as people write it."""
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+
+
+def show_differences(before: Json, after: Json) -> None:
+    """Print which rules are added, changed and removed, and what is different in those that changed."""
+    changes = policy_changes(before, after)
+    for change in changes_between(before, after):
+        each = changes[change.part]
+        typer.echo(_line(change))
+        if change.change == "changed":
+            _show_lines("-", each["from"])
+        if change.change != "removed":
+            _show_lines("+", each["to"])
+
+
+def _line(change: PolicyChangeRecord) -> str:
+    return f"{_SIGNS[change.change]} {shown(change.part)} ({change.change})"
+
+
+def _show_lines(sign: str, part: Json) -> None:
+    for line in shown_lines(as_yaml(part).removesuffix("...\n")):
+        if line.strip():
+            typer.echo(f"    {sign} {line}")
+
+
+def _in_short(before: Json, after: Json) -> str:
+    return ", ".join(f"{_SIGNS[each.change]} {each.part}" for each in changes_between(before, after))
+
+
+def _or_problems(work: Any) -> Any:
+    """The result of `work`; if the policy is invalid, print each problem and exit."""
+    try:
+        return work()
+    except InvalidPolicy as error:
+        typer.echo("This policy cannot be used:", err=True)
+        for problem in error.problems:
+            typer.echo("\n".join(f"  {line}" for line in shown_lines(str(problem))), err=True)
+        raise typer.Exit(REFUSED) from None

@@ -1,0 +1,123 @@
+"""The policy of a workspace: read it, replace it, and see its versions."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query
+from starlette.responses import Response
+
+from handraise.desk.policy_admin import (
+    NO_POLICY,
+    checked_document,
+    get_version,
+    put_policy,
+    resume_rule,
+    suspended_rules,
+)
+from handraise.model.errors import NotFound, PreconditionFailed
+from handraise.model.json_values import text_problem
+from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
+from handraise.server.api.etags import IfMatch
+from handraise.server.api.responses import Limit, reply
+from handraise.server.auth.authenticator import Context, CurrentAdmin
+from handraise.server.middleware.idempotency import IdempotentRoute
+from handraise.wire.policy_records import (
+    PolicyRecord,
+    PolicyVersionPage,
+    PolicyVersionRecord,
+    SuspendedRuleRecord,
+)
+
+router = APIRouter(prefix="/v1", tags=["policy"], route_class=IdempotentRoute)
+
+_MOST_VERSIONS = 2**31 - 1
+
+Document = Annotated[dict[str, Any], Body(description="the policy: `time_zone` and `rules`")]
+VersionNumber = Annotated[int, Path(ge=1, le=_MOST_VERSIONS, description="the number of the version")]
+RuleName = Annotated[str, Path(max_length=100, description="the name of the rule")]
+CheckRecipients = Annotated[bool, Query(description="whether to refuse unknown people and groups")]
+
+
+@router.get("/policy", response_model=PolicyRecord)
+async def get_policy(ctx: Context, admin: CurrentAdmin) -> Response:
+    """Get the policy of the workspace. Its `ETag` is its version."""
+    return _tagged(await ctx.policies.current(admin.workspace))
+
+
+@router.put("/policy", response_model=PolicyRecord)
+async def put_policy_document(
+    *,
+    ctx: Context,
+    admin: CurrentAdmin,
+    body: Document,
+    if_match: IfMatch = None,
+    check_recipients: CheckRecipients = True,
+) -> Response:
+    """Replace the policy of the workspace; with `If-Match`, only if it has not changed.
+
+    It applies to every question that is posted after the response, on every server.
+    """
+    document = await checked_document(
+        body, workspace=admin.workspace, recipients=ctx.engine.recipients if check_recipients else None
+    )
+    await put_policy(
+        ctx.policies, admin.workspace, document, by=admin.person.id, expected=_expected(if_match)
+    )
+    return _tagged(await ctx.policies.current(admin.workspace))
+
+
+@router.get("/policy/versions", response_model=PolicyVersionPage)
+async def list_policy_versions(
+    ctx: Context,
+    admin: CurrentAdmin,
+    *,
+    after: Annotated[
+        str | None, Query(pattern=r"^[1-9][0-9]{0,8}$", description="the `next` of the page before")
+    ] = None,
+    limit: Limit = 50,
+) -> Response:
+    """List the versions of the policy, the latest first, with who stored them and what they changed."""
+    place = None if after is None else int(after)
+    found = await ctx.policies.versions(admin.workspace, before=place, limit=limit + 1)
+    items = [PolicyVersionRecord.of(each, before) for each, before in zip_longest(found[:limit], found[1:])]
+    more = len(found) > limit
+    return reply(PolicyVersionPage(items=tuple(items), next=str(items[-1].version) if more else None))
+
+
+@router.get("/policy/versions/{version}", response_model=PolicyRecord)
+async def get_policy_version(ctx: Context, admin: CurrentAdmin, version: VersionNumber) -> Response:
+    """Get one version of the policy."""
+    return reply(_record(await get_version(ctx.policies, admin.workspace, version)))
+
+
+@router.delete("/policy/suspensions/{rule}", status_code=204)
+async def resume_policy_rule(ctx: Context, admin: CurrentAdmin, rule: RuleName) -> Response:
+    """Let a rule that was suspended by a spot check allow questions again."""
+    if text_problem(rule):
+        raise NotFound("There is no such rule here.")
+    await resume_rule(ctx.policies, admin.workspace, rule, by=admin.person.id)
+    ctx.engine.policies.forget(admin.workspace)
+    return Response(status_code=204)
+
+
+def _record(version: PolicyVersion) -> PolicyRecord:
+    return PolicyRecord(version=version.version, document=version.document, by=version.by, at=version.at)
+
+
+def _tagged(current: CurrentPolicy | None) -> Response:
+    record = PolicyRecord(version=0, document=NO_POLICY) if current is None else _record(current.version)
+    suspended = [SuspendedRuleRecord.of(each.name, each.suspension) for each in suspended_rules(current)]
+    record = record.model_copy(update={"suspended": tuple(suspended)})
+    return reply(record, headers={"etag": f'"{record.version}"'})
+
+
+def _expected(if_match: str | None) -> int | None:
+    """The version that the caller has read, or None for any version."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix("W/").strip('"')
+    if not (text.isascii() and text.isdigit()):
+        raise PreconditionFailed("If-Match is not the ETag of a policy. Read the policy, and send its ETag.")
+    return int(text[:9])
