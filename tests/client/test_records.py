@@ -21,6 +21,8 @@ from handraise import (
     Timeline,
     Withdrawn,
 )
+from handraise.model.questions import Need
+from handraise.model.rulings import Match, Ruling
 from handraise.model.timelines import steps_of
 from handraise.questions import Match, Need, Ruling, Vote
 from handraise.wire.records import LEFT_OUT, OutcomeRecord, QuestionRecord
@@ -58,18 +60,19 @@ FULL = Question(
     steps=steps_of(ENDS),
     trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     undo_for=5.0,
-    needs=(Need(("group:ops", "ana"), 2, 1),),
+    needs=(Need(("ana",)), Need(("group:legal", "bob"), 2, 1)),
     evidence="session",
     ruling=Ruling(
         version=3,
-        matches=(Match(rule="Ops decide", effect="require", mode="observe", failed=True),),
+        matches=(Match(rule="two groups", effect="require", failed=True),),
         asked={"quorum": 1},
-        checked="abc",
+        checked="digest",
     ),
     asked_at=AT,
     status=Status.ANSWERED,
     attempts=1,
     votes=(Vote("ana", "x"),),
+    missing=(0, 2),
     steps_taken=2,
     stepped_at=AT,
     outcome=OUTCOMES[0],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Approval, Escalation, Timeline
+from handraise import Approval, Confirm, Escalation, Timeline
 from handraise.desk.dispatcher import MAX_PER_KEY, Dispatcher, run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
@@ -21,6 +21,8 @@ from handraise.model.deliveries import Address, Delivery
 from handraise.model.drafting import Limits
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
+from handraise.model.questions import Draft, Need
+from handraise.model.timelines import Step
 from handraise.ports import Backend
 from handraise.ports.channel import Message, NotSent
 from handraise.testing import ManualClock
@@ -473,3 +475,34 @@ async def test_whoever_asks_is_not_told_and_takes_no_place_from_others_at_the_sa
     await dispatch(dispatcher)
     assert [each.recipient for each in mail.sent] == ["bob"]
     assert await statuses(ports, desk, question.id) == {"bob": "sent"}
+
+
+async def test_the_people_of_a_stage_are_told_when_it_opens(
+    ports: Backend, engine: Engine, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    for person in ("ann", "cid"):
+        await address(ports, person)
+    steps = (Step(MINUTE, "escalate", ("cid",)), Step(2 * MINUTE, "remind"))
+    draft = Draft(
+        id="staged",
+        workspace="w",
+        asker="bot",
+        prompt="Ship it?",
+        form=Confirm(),
+        recipients=("ann", "cid"),
+        quorum=2,
+        needs=(Need(("ann",)), Need(("cid",), 1, 1)),
+        steps=steps,
+    )
+    await engine.store.insert([draft])
+    clock.advance(MINUTE)
+    await desk.run_due()
+    await dispatch(dispatcher)
+    assert [each.recipient for each in mail.sent] == ["ann"], "an escalation does not open a stage"
+    await desk.answer("staged", "yes", by="ann")
+    await dispatch(dispatcher)
+    assert [each.recipient for each in mail.sent] == ["ann", "cid"]
+    clock.advance(MINUTE)
+    await desk.run_due()
+    await dispatch(dispatcher)
+    assert [each.recipient for each in mail.sent] == ["ann", "cid", "cid"]

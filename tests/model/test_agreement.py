@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from handraise import Confirm, Escalation, Question, Timeline
-from handraise.model.agreement import can_still_agree, most_agreeing
+from handraise.model.agreement import can_still_agree, most_agreeing, tally_votes
+from handraise.model.questions import Need
 from handraise.model.timelines import steps_of
+from handraise.presentation.agreement_text import missing_people
 from handraise.questions import Vote
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
@@ -56,3 +59,87 @@ def test_agreement_is_possible_as_long_as_enough_people_are_left(
 
 def test_most_agreeing_counts_equal_ballots() -> None:
     assert [most_agreeing(voted(*ballots)) for ballots in ([], ["x"], ["x", "y", "x"])] == [0, 1, 2]
+
+
+FINANCE_AND_LEGAL = (Need(("group:finance",)), Need(("group:legal", "z")))
+STAGED = (Need(("a", "b")), Need(("group:legal",), 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("ballots", "needs", "missing", "met"),
+    [
+        ("", FINANCE_AND_LEGAL, (), []),
+        ("x", FINANCE_AND_LEGAL, (0, 1), []),
+        ("xx", FINANCE_AND_LEGAL, (0, 1), []),
+        ("xxx", FINANCE_AND_LEGAL, (0, 0), ["x"]),
+        ("xxy", FINANCE_AND_LEGAL, (0, 1), []),
+        ("y-x", FINANCE_AND_LEGAL, (1, 0), []),
+        ("xyx", STAGED, (0, 1), []),
+        ("--x", STAGED, (1, 1), []),
+        ("-xyx", STAGED, (0, 1), []),
+        ("-xxx", STAGED, (0, 0), ["x"]),
+    ],
+)
+def test_a_need_lacks_its_people_who_do_not_agree(
+    ballots: str, needs: tuple[Need, ...], missing: tuple[int, ...], met: list[str]
+) -> None:
+    groups = {"a": {"finance"}, "b": {"finance"}, "c": {"legal"}, "d": {"legal"}}
+    votes = [Vote(by, ballot) for by, ballot in zip("abcd", ballots, strict=False) if ballot != "-"]
+    tally = tally_votes(needs, votes, lambda person: groups[person])
+    assert tally.missing == missing
+    assert [
+        ballot for ballot in sorted({vote.ballot for vote in votes}) if tally.are_needs_met(ballot)
+    ] == met
+
+
+@pytest.mark.parametrize(
+    ("missing", "stage", "audience"),
+    [
+        ((), 0, ("a", "b")),
+        ((1, 2), 0, ("a", "b")),
+        ((0, 1), 1, ("group:legal",)),
+        ((0, 0), None, ("a", "b", "c")),
+    ],
+)
+def test_the_first_stage_in_which_somebody_is_missing_is_open(
+    missing: tuple[int, ...], stage: int | None, audience: tuple[str, ...]
+) -> None:
+    question = replace(voted(), needs=STAGED, missing=missing)
+    assert (question.stage, question.audience, question.eligible) == (stage, audience, ("a", "b", "c"))
+
+
+def test_without_stages_everybody_is_asked_at_once() -> None:
+    question = replace(voted(), needs=FINANCE_AND_LEGAL)
+    assert (question.stage, question.audience) == (None, ("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("ballots", "possible"),
+    [([], True), (["x", "x", "y"], False), (["x", "y", "x"], True), (["x", "x", "y", "x"], True)],
+)
+def test_agreement_is_possible_as_long_as_the_people_of_each_need_are_left(
+    ballots: list[str], *, possible: bool
+) -> None:
+    groups = {"finance": ["a", "b"], "legal": ["c"]}
+    needs = (Need(("group:finance",)), Need(("group:legal",)))
+    recipients = ("group:finance", "group:legal", "d")
+    question = replace(voted(*ballots, recipients=recipients), needs=needs)
+    assert can_still_agree(question, groups) is possible
+    assert can_still_agree(question, {}), "a group that is not known may have other people"
+
+
+@pytest.mark.parametrize(
+    ("needs", "missing", "words"),
+    [
+        ((Need(("group:finance",)),), (), "somebody from finance"),
+        ((Need(("group:finance",), 3), Need(("ana",))), (2, 1), "2 people from finance and ana"),
+        ((Need(("group:finance",)), Need(("ana", "group:ops"))), (0, 1), "one of ana and the group ops"),
+        ((Need(("a",)), Need(("b",), 1, 1), Need(("c",), 1, 2)), (0, 1, 1), "b, then c"),
+        ((Need(("a",)),), (0,), None),
+        ((), (), None),
+    ],
+)
+def test_who_is_still_needed_is_said(
+    needs: tuple[Need, ...], missing: tuple[int, ...], words: str | None
+) -> None:
+    assert missing_people(replace(voted(), needs=needs, missing=missing)) == words

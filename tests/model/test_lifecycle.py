@@ -25,6 +25,7 @@ from handraise import (
     Withdrawn,
 )
 from handraise.events import EventKind
+from handraise.model.agreement import newly_asked
 from handraise.model.lifecycle import (
     Move,
     MoveKind,
@@ -40,6 +41,7 @@ from handraise.model.lifecycle import (
 )
 from handraise.model.outcomes import outcome_of
 from handraise.model.provenance import Provenance
+from handraise.model.questions import Need
 from handraise.model.timelines import steps_of
 from handraise.model.validation import check_answer
 from handraise.questions import Vote
@@ -208,6 +210,35 @@ def test_an_approval_is_no_veto() -> None:
     done = transition(before, answer_move(before, ANA, check_answer(PAY, "approve")), NOW)
     assert done is not None
     assert (done[0].status, done[1]) == (Status.PENDING, EventKind.VOTED)
+
+
+def test_needs_make_every_answer_a_vote_and_no_grant_answers() -> None:
+    before = question(needs=(Need(("ana",)), Need(("group:legal",))), quorum=1)
+    assert transition(before, MOVES["grant"](before, Responder("agent")), NOW) is None
+    first = transition(before, answer_move(before, ANA, "a"), NOW)
+    assert first is not None
+    voted, event = first
+    assert (voted.status, voted.missing, event) == (Status.PENDING, (0, 1), EventKind.VOTED)
+    move = answer_move(voted, Responder("lee"), "a")
+    settled = transition(voted, move, NOW, groups_of=lambda person: ["legal"] if person == "lee" else [])
+    assert settled is not None
+    assert (settled[0].status, settled[0].missing) == (Status.ANSWERED, (0, 0))
+
+
+def test_only_the_people_of_the_open_stage_vote_and_a_dropped_vote_closes_the_later_one() -> None:
+    before = question(
+        needs=(Need(("ana", "zoe")), Need(("lee",), 1, 1)), recipients=("ana", "zoe", "lee"), quorum=2
+    )
+    lee = Responder("lee")
+    assert transition(before, answer_move(before, lee, "a"), NOW) is None
+    opened = transition(before, answer_move(before, ANA, "a"), NOW)
+    assert opened is not None
+    assert opened[0].stage == 1
+    assert transition(opened[0], answer_move(opened[0], Responder("zoe"), "a"), NOW) is None
+    back = transition(opened[0], answer_move(opened[0], lee, "a"), NOW, counts=lambda vote: vote.by != "ana")
+    assert back is not None
+    assert (back[0].status, back[0].stage, back[0].missing) == (Status.PENDING, 0, (1, 0))
+    assert newly_asked(back[0], 1) == ("ana", "zoe")
 
 
 def test_ballots_agree_on_the_decision_and_the_action_whatever_the_reasons() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
-from handraise.model.drafting import Limits, compose
+from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.forms import Approval
 from handraise.model.questions import Draft
 from handraise.policies.decide import CompiledPolicy, compile_document
@@ -18,21 +18,14 @@ def refund(amount: object = 50, *, asker: str = "support", **options: Any) -> Dr
     """A question whether to pay an amount back. Options of the form begin with `form_`."""
     shape = {name.removeprefix("form_"): options.pop(name) for name in [*options] if name.startswith("form_")}
     form = Approval.of("refund", {"amount": amount}, **shape)
-    return compose(
-        "Refund?", {"form": form, **options}, new_id="q1", workspace="w", asker=asker, limits=Limits()
-    )
+    given = cast("QuestionOptions", {"form": form, **options})
+    return compose("Refund?", given, new_id="q1", workspace="w", asker=asker, limits=Limits())
 
 
 def open_question(**options: Any) -> Draft:
     """A question that asks for no approval."""
-    return compose(
-        "Which?",
-        {"choices": ["a", "b"], **options},
-        new_id="q2",
-        workspace="w",
-        asker="support",
-        limits=Limits(),
-    )
+    given = cast("QuestionOptions", {"choices": ["a", "b"], **options})
+    return compose("Which?", given, new_id="q2", workspace="w", asker="support", limits=Limits())
 
 
 def policy(*rules: dict[str, Any], **more: Any) -> CompiledPolicy:

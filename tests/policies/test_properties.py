@@ -24,7 +24,7 @@ PEOPLE = {
 }
 GROUPS = ["group:a", "group:b", "group:c"]
 RISKS = ["low", "medium", "high"]
-EVIDENCE = [None, "session", "passkey"]
+EVIDENCE = [None, "session"]
 
 names = st.lists(st.sampled_from([*PEOPLE, *GROUPS]), min_size=1, max_size=3, unique=True)
 spans = st.sampled_from([60, "10m", "1h"])
@@ -87,11 +87,11 @@ def approvals(draw: st.DrawFn) -> Draft:
     scopes = (
         ("once",) if risk == "high" or quorum > 1 else draw(st.sampled_from([("once",), ("once", "always")]))
     )
-    recipients = draw(st.one_of(st.just([]), names))
+    recipients: list[str] = draw(st.one_of(st.just([]), names))
     if recipients and not any(name.startswith("group:") for name in recipients):
         quorum = min(quorum, len(recipients))
     options: dict[str, Any] = {}
-    if recipients and draw(st.booleans()):
+    if draw(st.booleans()) and recipients:
         options["timeline"] = Timeline(escalate=Escalation(after="1h", to=draw(names)), expire="2h")
     return refund(
         recipients=recipients,
@@ -204,11 +204,15 @@ def test_without_a_rule_that_replaces_recipients_the_askers_own_must_suffice_too
 def test_an_expression_that_fails_never_allows(
     others: list[dict[str, Any]], draft: Draft, failing: list[dict[str, Any]], draw: float
 ) -> None:
-    only = policy(*({"when": FAILS, "then": then} for then in failing)).apply(draft, NOON, lambda: draw).ruling
+    only = (
+        policy(*({"when": FAILS, "then": then} for then in failing)).apply(draft, NOON, lambda: draw).ruling
+    )
     assert only is not None
     assert only.ending is None or only.ending.record.get("value", {}).get("decision") != "approve"
     without = policy(*others).apply(draft, NOON, lambda: draw)
-    both = policy(*others, *({"when": FAILS, "then": then} for then in failing)).apply(draft, NOON, lambda: draw)
+    both = policy(*others, *({"when": FAILS, "then": then} for then in failing)).apply(
+        draft, NOON, lambda: draw
+    )
     assert both.ruling is not None
     assert without.ruling is not None
     if (

@@ -14,7 +14,6 @@ import typer
 
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.sign_in_commands import kept_session
-from handraise.desk.policy_cache import PolicyCache
 from handraise.desk_factory import default_address, desk_from_store, open_backend, open_desk
 from handraise.model.errors import Unauthenticated
 from handraise.model.people import Responder, responder_of
@@ -152,7 +151,7 @@ async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace
             backend.store,
             backend.bus,
             directory=backend.directory,
-            policies=PolicyCache(backend.policies),
+            policies=backend.policies,
             workspace=where,
             asker=me.id,
         )

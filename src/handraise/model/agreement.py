@@ -60,7 +60,7 @@ def tally_votes(
 ) -> Tally:
     """Count votes. A vote counts for each need that names the voter or one of their groups."""
     people = Counter(vote.ballot for vote in votes)
-    if not needs:
+    if not needs or not votes:
         return Tally(people, {}, ())
     names = {vote.by: {vote.by, *(GROUP + group for group in groups_of(vote.by))} for vote in votes}
     lacking = {

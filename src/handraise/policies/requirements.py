@@ -120,9 +120,9 @@ def _distinct(require: Require) -> Iterator[Need]:
     if require.one_of_each:
         yield Need(require.one_of_each, _people_needed(require))
     if require.stages:
-        last = len(require.stages) - 1
         names = dict.fromkeys(name for stage in require.stages for name in stage)
-        yield Need(tuple(names), _people_needed(require), last)
+        # A stage of its own, after the others: it is met at once, unless somebody counted for two of them.
+        yield Need(tuple(names), _people_needed(require), len(require.stages))
 
 
 def _people_needed(require: Require) -> int:

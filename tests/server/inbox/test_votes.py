@@ -74,6 +74,27 @@ async def test_groups_are_counted_by_their_people(
     assert "cannot lead to an agreement" not in (await open_page(ann, f"/questions/{question.id}")).words
 
 
+async def test_page_says_who_is_still_needed(
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, issuer: Issuer, workspace: str
+) -> None:
+    await issuer.person(workspace, "bob")
+    await ctx.directory.put_group(workspace, "ops", ["ann"])
+    await ctx.directory.put_group(workspace, "legal", ["bob"])
+    then = {"require": {"stages": [["group:ops"], ["group:legal"]]}}
+    document = {"rules": [{"name": "both", "when": "true", "then": then}]}
+    await ctx.policies.put(workspace, document, by=None, expected=0)
+    question = await desk.post("Go?", form=Confirm())
+    where = f"/questions/{question.id}"
+    words = (await open_page(ann, where)).words
+    assert "Still needed:" in words
+    assert "somebody from ops, then somebody from legal" in words
+    await desk.answer(question.id, "yes", by=Responder("ann", frozenset({"ops"})))
+    shown = await open_page(ann, where)
+    assert "somebody from ops" not in shown.words
+    assert "somebody from legal" in shown.words
+    assert "but not answer it" in shown.words
+
+
 async def test_own_vote_shows_in_the_list_and_on_the_page(ann: httpx2.AsyncClient, refund: Question) -> None:
     assert "You voted" not in (await open_page(ann, "/")).words
     before = await open_page(ann, f"/questions/{refund.id}")

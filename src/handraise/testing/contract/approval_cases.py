@@ -447,6 +447,7 @@ class ApprovalCases(ContractFixtures):
         assert (last.kind, last.by, last.data) == ("taken_back", "ana", {"reason": "wait"})
         assert len(await desk.history(question.id)) == 3
 
+    @promise("P2")
     async def test_what_is_not_approved_or_used_cannot_be_taken_back(self, desk: Desk) -> None:
         pending, denied, used = [await desk.post("Pay?", form=_PAY) for _ in range(3)]
         await desk.answer(denied.id, "deny", by="ana")

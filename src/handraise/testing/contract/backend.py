@@ -16,7 +16,6 @@ import pytest
 from handraise import Desk, Event, QuestionNotFound, open_desk
 from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.backends.memory.policies import MemoryPolicies
-from handraise.desk.policy_cache import PolicyCache
 from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.model.json_values import Json
@@ -124,8 +123,7 @@ class MemoryBackend:
         clock, bus = options.pop("clock", None), options.pop("bus", None)
         self._store = self._store or MemoryStore(clock)
         self._policies = self._policies or MemoryPolicies(self._store, clock)
-        policies = PolicyCache(self._policies, clock)
-        return desk_from_store(self._store, bus or self._bus, policies=policies, **options)
+        return desk_from_store(self._store, bus or self._bus, policies=self._policies, clock=clock, **options)
 
     async def set_policy(self, workspace: str, document: Json) -> None:
         """Store the policy; a desk must have been opened before."""

@@ -15,7 +15,7 @@ from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import answer_move
 from handraise.model.people import Responder
-from handraise.model.questions import Draft, Question, Ref
+from handraise.model.questions import Draft, Need, Question, Ref
 from handraise.model.timelines import Step
 from handraise.ports import Backend, OutboxEntry, RoutedEntry
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED
@@ -120,6 +120,12 @@ class OutboxContract(ContractFixtures):
         await _asked(ports, workspace, "q-1", steps=steps, recipients=("ana",))
         question = await _asked(ports, workspace, "q-2")
         await _answered(ports, question)
+        needs = (Need(("ana", "cy")), Need(("group:leads",), 1, 1))
+        staged = await _asked(
+            ports, workspace, "q-3", recipients=("ana", "cy", "group:leads"), needs=needs, quorum=3
+        )
+        await _answered(ports, staged)
+        await ports.store.settle([answer_move(staged, Responder("lea", frozenset({"leads"})), True)])
         for _ in range(2):
             clock.advance(_MINUTE)
             await ports.store.run_due(limit=10, workspace=workspace)
@@ -130,6 +136,9 @@ class OutboxContract(ContractFixtures):
             ("q-1", "asked", None),
             ("q-2", "asked", None),
             ("q-2", "answered", None),
+            ("q-3", "asked", None),
+            ("q-3", "voted", {"to": ["group:leads"]}),
+            ("q-3", "voted", {"to": ["ana", "cy"]}),
             ("q-1", "reminded", None),
             ("q-1", "escalated", {"to": ["bob"]}),
             ("q-1", "expired", None),

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from handraise import Approval, Desk, Escalation, PermissionDenied, Question, Responder, Timeline
-from handraise.desk.policy_cache import PolicyCache
 from handraise.desks import desk_from_store
 from handraise.model.json_values import Json
 from handraise.ports import Backend as Ports
@@ -60,6 +59,7 @@ class PolicyCases(ContractFixtures):
     ) -> None:
         await backend.set_policy(workspace, requiring(ONE_OF_EACH))
         question = await desk.post("Pay?", form=_PAY)
+        voted = question
         for name in ("fay", "fred", "flo"):
             voted = await desk.answer(question.id, "approve", by=member(name, "finance"))
             assert (voted.status, voted.missing) == ("pending", (0, 1))
@@ -264,9 +264,13 @@ class NeedCases(ContractFixtures):
         await people(parts.directory, workspace, "fay", "flo", "lee", "lou", "ann")
         await parts.directory.put_group(workspace, "finance", ["fay", "flo"])
         await parts.directory.put_group(workspace, "legal", ["lee", "lou"])
-        policies = PolicyCache(parts.policies, clock)
         async with desk_from_store(
-            parts.store, parts.bus, workspace=workspace, directory=parts.directory, policies=policies
+            parts.store,
+            parts.bus,
+            workspace=workspace,
+            directory=parts.directory,
+            policies=parts.policies,
+            clock=clock,
         ) as desk:
             yield desk
 
