@@ -262,6 +262,7 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "run-a-server.md": with_the_repository,
     HOW_TO / "write-a-channel.md": with_people,
     HOW_TO / "audit.md": with_people,
+    HOW_TO / "stop-an-agent.md": with_people,
     HOW_TO / "run-on-postgresql.md": with_tables,
     HOW_TO / "back-up-and-restore.md": with_a_database,
     HOW_TO / "upgrade.md": with_a_database,

@@ -1,6 +1,6 @@
-"""A real server in its own process, whose clock a test may set: `python support/server_process.py CLOCK_FILE`.
+"""A real server in its own process, whose clock a test may set: `python support/server_process.py CLOCK_FILE PORT`.
 
-Everything else comes from the environment, as for `handraise serve`. Prints its port on the first line.
+Everything else comes from the environment, as for `handraise serve`. A port of 0 is any. Prints its port on the first line.
 """
 
 from __future__ import annotations
@@ -62,13 +62,7 @@ def free_clock(path: Path) -> None:
 @contextmanager
 def server_process(url: str, clock_file: Path, **settings: str) -> Iterator[str]:
     """A server on this store, for as long as this context lasts; gives its address."""
-    environment = {f"HANDRAISE_{name.upper()}": value for name, value in settings.items()}
-    process = subprocess.Popen(
-        [sys.executable, __file__, str(clock_file)],
-        env={**os.environ, "HANDRAISE_URL": url, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = start_server(url, clock_file, **settings)
     assert process.stdout is not None
     try:
         port = process.stdout.readline().strip()
@@ -80,12 +74,23 @@ def server_process(url: str, clock_file: Path, **settings: str) -> Iterator[str]
         process.stdout.close()
 
 
-async def _serve(clock_file: Path) -> None:
+def start_server(url: str, clock_file: Path, port: int = 0, **settings: str) -> subprocess.Popen[str]:
+    """The process of a server on this store. Once it prints its port, it listens."""
+    environment = {f"HANDRAISE_{name.upper()}": value for name, value in settings.items()}
+    return subprocess.Popen(
+        [sys.executable, __file__, str(clock_file), str(port)],
+        env={**os.environ, "HANDRAISE_URL": url, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+async def _serve(clock_file: Path, port: int) -> None:
     # People with a session of the issuer are added when they come, not before they are asked.
     settings = ServerSettings(port=0, check_recipients=False)
     async with open_server(settings, clock=FollowingClock(clock_file)) as ctx:
         server = uvicorn.Server(
-            uvicorn.Config(create_app(ctx), port=0, log_level="warning", timeout_graceful_shutdown=1)
+            uvicorn.Config(create_app(ctx), port=port, log_level="warning", timeout_graceful_shutdown=1)
         )
         serving = asyncio.create_task(server.serve())
         while not server.started:
@@ -95,4 +100,4 @@ async def _serve(clock_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1])))
+    asyncio.run(_serve(Path(sys.argv[1]), int(sys.argv[2])))

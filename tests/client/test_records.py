@@ -21,8 +21,6 @@ from handraise import (
     Timeline,
     Withdrawn,
 )
-from handraise.model.questions import Need
-from handraise.model.rulings import Match, Ruling
 from handraise.model.timelines import steps_of
 from handraise.questions import Match, Need, Ruling, Vote
 from handraise.wire.records import LEFT_OUT, OutcomeRecord, QuestionRecord

@@ -15,7 +15,7 @@ from typing import Literal
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
 from handraise.model.deliveries import Address, Delivery
-from handraise.model.errors import RequestConflict, TooManyRequests
+from handraise.model.errors import RequestConflict, Stopped, TooManyRequests
 from handraise.model.json_values import Json, text_problem
 from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.problems import Problem
@@ -277,6 +277,8 @@ async def _say(
             return _unknown()
         why = gettext("This cannot be taken: {reason}.").format(reason=error_text(refused.reason))
         return ReplyResult("refused", why)
+    except Stopped as stopped:
+        return ReplyResult("refused", error_text(str(stopped)))
     except TooManyRequests:
         return ReplyResult("misfit", gettext("That was too much at once. Please try again in a minute."))
 
