@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 import yaml
 
 from handraise.cli.environment import operator, with_context
 from handraise.cli.exit_codes import REFUSED, CommandError
+from handraise.cli.policy_report import progress_bar, show_report, show_suggestions
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
-from handraise.cli.terminal_texts import shown, shown_lines
+from handraise.cli.terminal_texts import shown, shown_lines, span_of
+from handraise.desk.past_questions import replay_history, suggest_rules
 from handraise.desk.policy_admin import (
     NO_POLICY,
     SuspendedRule,
@@ -26,8 +29,13 @@ from handraise.desk.policy_admin import (
 from handraise.model.errors import InvalidPolicy
 from handraise.model.json_values import Json, text_problem
 from handraise.model.policy_versions import PolicyVersion, policy_changes
+from handraise.policies.decide import compile_document
+from handraise.policies.policy_replay import ReplayReport
+from handraise.policies.suggestions import Suggestion
 from handraise.server import ServerContext
-from handraise.wire.policy_records import PolicyChangeRecord, changes_between
+from handraise.wire.policy_records import PolicyChangeRecord, ReplayRecord, changes_between
+
+T = TypeVar("T")
 
 _MOST_BYTES = 5_000_000
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
@@ -38,6 +46,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Since = Annotated[str, typer.Option("--since", metavar="SPAN", help="How far back, such as 30d or 12h.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, in YAML or JSON.")]
 
 
@@ -102,6 +112,63 @@ def apply_policy(
         return
     show_differences(before, after)
     typer.echo("Nothing was stored." if dry_run else f"This is version {version} of the policy.")
+
+
+@app.command("test")
+def replay_policy(
+    file: PolicyFile,
+    *,
+    since: Since = "30d",
+    as_json: AsJson = False,
+    workspace: Workspace = None,
+) -> None:
+    """Replay a policy over past questions, without storing it.
+
+    Shows how many questions fewer people would have had, and what would have ended differently. The exit code is 1 if
+    the policy would have allowed anything that people denied.
+    """
+    document = read_policy(file)
+    policy = _or_problems(lambda: compile_document(document))
+    start = datetime.now(UTC) - span_of(since)
+
+    async def work(ctx: ServerContext) -> ReplayReport:
+        with progress_bar("Replaying", start) as progress:
+            return await replay_history(
+                ctx.store, ctx.settings.workspace, policy, since=start, progress=progress
+            )
+
+    report = with_context(work, workspace=workspace)
+    if as_json:
+        typer.echo(ReplayRecord.of(report).model_dump_json(indent=2))
+    else:
+        show_report(report)
+    if not report.is_safe:
+        raise typer.Exit(REFUSED)
+
+
+@app.command("suggest")
+def suggest_policy(
+    *,
+    since: Since = "30d",
+    workspace: Workspace = None,
+) -> None:
+    """Suggest rules that would allow what people always approved, as YAML to paste into a policy.
+
+    The rules only observe at first: `handraise policy test` shows what they match. Nothing is stored.
+    """
+    span = span_of(since)
+    start = datetime.now(UTC) - span
+
+    async def work(ctx: ServerContext) -> Sequence[Suggestion]:
+        with progress_bar("Reading", start) as progress:
+            return await suggest_rules(ctx.store, ctx.settings.workspace, since=start, progress=progress)
+
+    found = with_context(work, workspace=workspace)
+    if not found:
+        typer.echo("# No agent and tool has at least 20 decisions, all approved by people.")
+        return
+    show_suggestions(found, span / timedelta(days=1))
+    typer.echo(as_yaml({"rules": [each.rule for each in found]}), nl=False)
 
 
 @app.command("history")
@@ -186,7 +253,7 @@ def _in_short(before: Json, after: Json) -> str:
     return ", ".join(f"{_SIGNS[each.change]} {each.part}" for each in changes_between(before, after))
 
 
-def _or_problems(work: Any) -> Any:
+def _or_problems(work: Callable[[], T]) -> T:
     """The result of `work`; if the policy is invalid, print each problem and exit."""
     try:
         return work()
