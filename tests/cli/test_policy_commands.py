@@ -79,10 +79,10 @@ def test_every_problem_is_printed_with_its_rule_and_nothing_is_stored(url: str, 
     assert "rule 'second': then.require.quorun" in refused.stderr
     assert "no policy yet" in policy(url, "history").stdout
     file.write_text("rules: [")
-    assert "is not YAML" in policy(url, "apply", str(file)).stderr
+    assert "This is not YAML" in policy(url, "apply", str(file)).stderr
     file.write_text("rules: !!python/object/apply:os.system ['true']")
     unsafe = policy(url, "apply", str(file))
-    assert (unsafe.returncode, "is not YAML" in unsafe.stderr) == (1, True)
+    assert (unsafe.returncode, "This is not YAML" in unsafe.stderr) == (1, True)
 
 
 def test_unknown_people_are_refused_unless_it_is_said_otherwise(url: str, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-import yaml
 
 from handraise.cli.environment import operator, with_context
 from handraise.cli.exit_codes import REFUSED, CommandError
@@ -30,6 +29,7 @@ from handraise.model.errors import InvalidPolicy
 from handraise.model.json_values import Json, text_problem
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.policies.decide import compile_document
+from handraise.policies.policy_file import read_document, write_document
 from handraise.policies.policy_replay import ReplayReport
 from handraise.policies.suggestions import Suggestion
 from handraise.server import ServerContext
@@ -76,7 +76,7 @@ def show_policy(
     for each in suspended:
         told = f"# Suspended since {when(each.suspension.at)}: {shown(each.name)}"
         typer.echo(f"{told} ({shown(each.suspension.by or 'somebody')} denied a spot check)")
-    typer.echo(as_yaml(NO_POLICY if found is None else found.document), nl=False)
+    typer.echo(write_document(NO_POLICY if found is None else found.document), nl=False)
 
 
 @app.command("apply")
@@ -93,7 +93,7 @@ def apply_policy(
     workspace: Workspace = None,
 ) -> None:
     """Replace the policy of a workspace. It applies to every question that is asked from then on."""
-    document = read_policy(file)
+    document = _or_problems(lambda: read_policy(file))
 
     async def work(ctx: ServerContext) -> tuple[Json, dict[str, Json], int]:
         where = ctx.settings.workspace
@@ -127,8 +127,7 @@ def replay_policy(
     Shows how many questions fewer people would have had, and what would have ended differently. The exit code is 1 if
     the policy would have allowed anything that people denied.
     """
-    document = read_policy(file)
-    policy = _or_problems(lambda: compile_document(document))
+    policy = _or_problems(lambda: compile_document(read_policy(file)))
     start = datetime.now(UTC) - span_of(since)
 
     async def work(ctx: ServerContext) -> ReplayReport:
@@ -168,7 +167,7 @@ def suggest_policy(
         typer.echo("# No agent and tool has at least 20 decisions, all approved by people.")
         return
     show_suggestions(found, span / timedelta(days=1))
-    typer.echo(as_yaml({"rules": [each.rule for each in found]}), nl=False)
+    typer.echo(write_document({"rules": [each.rule for each in found]}), nl=False)
 
 
 @app.command("history")
@@ -216,15 +215,7 @@ def read_policy(file: Path) -> Any:
         content = opened.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise CommandError(f"{shown(str(file))} is larger than {_MOST_BYTES:,} bytes.")
-    try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise CommandError(f"{shown(str(file))} is not YAML: {error}") from None
-
-
-def as_yaml(document: Json) -> str:
-    """A policy as people write it."""
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    return read_document(content)
 
 
 def show_differences(before: Json, after: Json) -> None:
@@ -244,7 +235,7 @@ def _line(change: PolicyChangeRecord) -> str:
 
 
 def _show_lines(sign: str, part: Json) -> None:
-    for line in shown_lines(as_yaml(part).removesuffix("...\n")):
+    for line in shown_lines(write_document(part).removesuffix("...\n")):
         if line.strip():
             typer.echo(f"    {sign} {line}")
 
