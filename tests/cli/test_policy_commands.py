@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from handraise import open_desk
 from handraise.desk_factory import open_backend
+from handraise.model.forms import Approval
 from handraise.model.identities import Role
 from support.command import Done, handraise
 
@@ -76,10 +79,10 @@ def test_every_problem_is_printed_with_its_rule_and_nothing_is_stored(url: str, 
     assert "rule 'second': then.require.quorun" in refused.stderr
     assert "no policy yet" in policy(url, "history").stdout
     file.write_text("rules: [")
-    assert "is not YAML" in policy(url, "apply", str(file)).stderr
+    assert "This is not YAML" in policy(url, "apply", str(file)).stderr
     file.write_text("rules: !!python/object/apply:os.system ['true']")
     unsafe = policy(url, "apply", str(file))
-    assert (unsafe.returncode, "is not YAML" in unsafe.stderr) == (1, True)
+    assert (unsafe.returncode, "This is not YAML" in unsafe.stderr) == (1, True)
 
 
 def test_unknown_people_are_refused_unless_it_is_said_otherwise(url: str, tmp_path: Path) -> None:
@@ -101,3 +104,55 @@ def test_a_rule_that_is_not_suspended_cannot_be_resumed(url: str) -> None:
     refused = policy(url, "resume-rule", "small refunds")
     assert refused.returncode == 1
     assert "No rule with the name 'small refunds' is suspended." in refused.stderr
+
+
+def test_a_policy_is_tried_on_the_record_and_what_it_would_let_through_fails(
+    url: str, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with open_desk(url, asker="support") as desk:
+            for amount, answer in ((5, "approve"), (30, "deny"), (500, "approve"), (900, "deny")):
+                question = await desk.post("Refund?", form=Approval.of("refund", {"amount": amount}))
+                await desk.answer(question.id, answer, by="ann")
+
+    asyncio.run(work())
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("{check: 0.05}", "{}"))
+    tried = policy(url, "test", str(file), "--since", "1d")
+    assert (tried.returncode, tried.stderr) == (1, "")
+    assert "2 questions fewer for people" in tried.stdout
+    assert "1 question that people denied would be allowed:" in tried.stdout
+    assert "2 would go to group:finance" in tried.stdout
+    report = json.loads(policy(url, "test", str(file), "--json").stdout)
+    assert (report["fewer"], report["denied_but_allowed"]) == (2, 1)
+    assert {each["name"]: each["matches"] for each in report["rules"]} == {
+        "large refunds": 2,
+        "small refunds": 2,
+    }
+    file.write_text(POLICY.replace("<= 40", "<= 20"))
+    assert policy(url, "test", str(file)).returncode == 0
+    file.write_text("rules: [{name: a, then: {}}]")
+    assert "rule 'a'" in policy(url, "test", str(file)).stderr
+    assert "no policy yet" in policy(url, "history").stdout, "nothing is stored"
+
+
+def test_what_people_always_approve_is_suggested_as_a_rule_that_observes(url: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_desk(url, asker="support") as desk:
+            for number in range(20):
+                question = await desk.post("Refund?", form=Approval.of("refund", {"amount": 2 * number}))
+                await desk.answer(question.id, "approve", by=f"person {number % 3}")
+
+    assert "# No agent and tool" in policy(url, "suggest").stdout
+    asyncio.run(work())
+    found = policy(url, "suggest")
+    assert (
+        "# support, refund, amount ≤ 38: 20 of 20 approved by 3 people in 30 days, median wait 0 s"
+        in found.stdout
+    )
+    file = tmp_path / "policy.yaml"
+    file.write_text(found.stdout)
+    assert "enforce" not in found.stdout
+    report = json.loads(policy(url, "test", str(file), "--json").stdout)
+    assert [(each["matches"], each["mode"]) for each in report["rules"]] == [(20, "observe")]
+    assert policy(url, "apply", str(file)).returncode == 0

@@ -99,6 +99,7 @@ async def test_a_member_and_an_agent_may_not_even_read_it(
             await client.get("/v1/policy/versions", headers=headers),
             await client.get("/v1/policy/versions/1", headers=headers),
             await client.delete("/v1/policy/suspensions/small refunds", headers=headers),
+            await client.post("/v1/policy/test", json=POLICY, headers=headers),
         ]
         assert {each.status_code for each in said} == {status}
     assert (await client.get("/v1/policy", headers=admin)).json()["version"] == 1
@@ -162,3 +163,24 @@ async def test_the_policy_of_another_workspace_is_not_seen(
     other = bearer(await issuer.person(f"{workspace}-2", "boss", role=Role.ADMIN))
     assert (await client.get("/v1/policy", headers=other)).json()["version"] == 0
     assert (await client.get("/v1/policy/versions", headers=other)).json()["items"] == []
+
+
+@on_every_store
+async def test_a_policy_is_tried_on_past_questions_and_not_stored(
+    client: httpx2.AsyncClient, admin: Headers, ctx: ServerContext, workspace: str
+) -> None:
+    desk = ctx.desk.scoped(workspace, asker="bot")
+    for amount, answer in ((5, "approve"), (30, "deny"), (70, "approve"), (500, "approve")):
+        question = await desk.post("Refund?", form=Approval.of("refund", {"amount": amount}))
+        await desk.answer(question.id, answer, by=Responder("boss"))
+    rules = [SMALL | {"then": "allow"}, BIG]
+    tried = await client.post("/v1/policy/test?since=1d", json={"rules": rules}, headers=admin)
+    report = tried.json()
+    assert tried.status_code == 200, tried.text
+    assert (report["questions"], report["fewer"], report["allowed"]) == (4, 2, 2)
+    assert [each["rule"] for each in report["denied_but_allowed_list"]] == ["small refunds"]
+    assert report["sent_elsewhere"] == {"group:finance": 1}
+    assert (await client.get("/v1/policy", headers=admin)).json()["version"] == 0
+    wrong = await client.post("/v1/policy/test", json={"rules": [{"name": "x", "then": {}}]}, headers=admin)
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_policy")
+    assert (await client.post("/v1/policy/test?since=soon", json={}, headers=admin)).status_code == 422

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
-import yaml
 
 from handraise.cli.environment import operator, with_context
 from handraise.cli.exit_codes import REFUSED, CommandError
+from handraise.cli.policy_report import progress_bar, show_report, show_suggestions
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
-from handraise.cli.terminal_texts import shown, shown_lines
+from handraise.cli.terminal_texts import shown, shown_lines, span_of
+from handraise.desk.past_questions import replay_history, suggest_rules
 from handraise.desk.policy_admin import (
     NO_POLICY,
     SuspendedRule,
@@ -26,8 +28,14 @@ from handraise.desk.policy_admin import (
 from handraise.model.errors import InvalidPolicy
 from handraise.model.json_values import Json, text_problem
 from handraise.model.policy_versions import PolicyVersion, policy_changes
+from handraise.policies.decide import compile_document
+from handraise.policies.policy_file import read_document, write_document
+from handraise.policies.policy_replay import ReplayReport
+from handraise.policies.suggestions import Suggestion
 from handraise.server import ServerContext
-from handraise.wire.policy_records import PolicyChangeRecord, changes_between
+from handraise.wire.policy_records import PolicyChangeRecord, ReplayRecord, changes_between
+
+T = TypeVar("T")
 
 _MOST_BYTES = 5_000_000
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
@@ -38,6 +46,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Since = Annotated[str, typer.Option("--since", metavar="SPAN", help="How far back, such as 30d or 12h.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 PolicyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, in YAML or JSON.")]
 
 
@@ -66,7 +76,7 @@ def show_policy(
     for each in suspended:
         told = f"# Suspended since {when(each.suspension.at)}: {shown(each.name)}"
         typer.echo(f"{told} ({shown(each.suspension.by or 'somebody')} denied a spot check)")
-    typer.echo(as_yaml(NO_POLICY if found is None else found.document), nl=False)
+    typer.echo(write_document(NO_POLICY if found is None else found.document), nl=False)
 
 
 @app.command("apply")
@@ -83,7 +93,7 @@ def apply_policy(
     workspace: Workspace = None,
 ) -> None:
     """Replace the policy of a workspace. It applies to every question that is asked from then on."""
-    document = read_policy(file)
+    document = _or_problems(lambda: read_policy(file))
 
     async def work(ctx: ServerContext) -> tuple[Json, dict[str, Json], int]:
         where = ctx.settings.workspace
@@ -102,6 +112,62 @@ def apply_policy(
         return
     show_differences(before, after)
     typer.echo("Nothing was stored." if dry_run else f"This is version {version} of the policy.")
+
+
+@app.command("test")
+def replay_policy(
+    file: PolicyFile,
+    *,
+    since: Since = "30d",
+    as_json: AsJson = False,
+    workspace: Workspace = None,
+) -> None:
+    """Replay a policy over past questions, without storing it.
+
+    Shows how many questions fewer people would have had, and what would have ended differently. The exit code is 1 if
+    the policy would have allowed anything that people denied.
+    """
+    policy = _or_problems(lambda: compile_document(read_policy(file)))
+    start = datetime.now(UTC) - span_of(since)
+
+    async def work(ctx: ServerContext) -> ReplayReport:
+        with progress_bar("Replaying", start) as progress:
+            return await replay_history(
+                ctx.store, ctx.settings.workspace, policy, since=start, progress=progress
+            )
+
+    report = with_context(work, workspace=workspace)
+    if as_json:
+        typer.echo(ReplayRecord.of(report).model_dump_json(indent=2))
+    else:
+        show_report(report)
+    if not report.is_safe:
+        raise typer.Exit(REFUSED)
+
+
+@app.command("suggest")
+def suggest_policy(
+    *,
+    since: Since = "30d",
+    workspace: Workspace = None,
+) -> None:
+    """Suggest rules that would allow what people always approved, as YAML to paste into a policy.
+
+    The rules only observe at first: `handraise policy test` shows what they match. Nothing is stored.
+    """
+    span = span_of(since)
+    start = datetime.now(UTC) - span
+
+    async def work(ctx: ServerContext) -> Sequence[Suggestion]:
+        with progress_bar("Reading", start) as progress:
+            return await suggest_rules(ctx.store, ctx.settings.workspace, since=start, progress=progress)
+
+    found = with_context(work, workspace=workspace)
+    if not found:
+        typer.echo("# No agent and tool has at least 20 decisions, all approved by people.")
+        return
+    show_suggestions(found, span / timedelta(days=1))
+    typer.echo(write_document({"rules": [each.rule for each in found]}), nl=False)
 
 
 @app.command("history")
@@ -149,15 +215,7 @@ def read_policy(file: Path) -> Any:
         content = opened.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise CommandError(f"{shown(str(file))} is larger than {_MOST_BYTES:,} bytes.")
-    try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise CommandError(f"{shown(str(file))} is not YAML: {error}") from None
-
-
-def as_yaml(document: Json) -> str:
-    """A policy as people write it."""
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    return read_document(content)
 
 
 def show_differences(before: Json, after: Json) -> None:
@@ -177,7 +235,7 @@ def _line(change: PolicyChangeRecord) -> str:
 
 
 def _show_lines(sign: str, part: Json) -> None:
-    for line in shown_lines(as_yaml(part).removesuffix("...\n")):
+    for line in shown_lines(write_document(part).removesuffix("...\n")):
         if line.strip():
             typer.echo(f"    {sign} {line}")
 
@@ -186,7 +244,7 @@ def _in_short(before: Json, after: Json) -> str:
     return ", ".join(f"{_SIGNS[each.change]} {each.part}" for each in changes_between(before, after))
 
 
-def _or_problems(work: Any) -> Any:
+def _or_problems(work: Callable[[], T]) -> T:
     """The result of `work`; if the policy is invalid, print each problem and exit."""
     try:
         return work()

@@ -41,6 +41,7 @@ from handraise.server.web.inbox import (
     app_manifest,
     conversation_page,
     insights_page,
+    policy_page,
     question_page,
     queue_page,
     settled_page,
@@ -135,6 +136,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(conversation_page.pages)
     routes.include_router(insights_page.pages)
     routes.include_router(stops_page.pages)
+    routes.include_router(policy_page.pages)
     routes.include_router(question_page.pages)
     routes.include_router(account_page.pages)
     routes.include_router(app_manifest.pages)

@@ -45,6 +45,7 @@ class ServerContext:
     """Everything that a request may need.
 
     While `is_draining`, the server is not ready for new clients. `stopping` is set when streams and long polls must end.
+    `replaying` lets one replay of a policy run at a time.
     """
 
     settings: ServerSettings
@@ -64,6 +65,7 @@ class ServerContext:
     channels: Mapping[str, Channel] = field(default_factory=dict)
     is_draining: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    replaying: asyncio.Lock = field(default_factory=asyncio.Lock)
     background_tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def sealer(self) -> Sealer:

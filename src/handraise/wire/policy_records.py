@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import PolicyVersion, Suspension, policy_changes
+from handraise.model.rulings import Effect, RuleMode
 from handraise.wire.records import Record
+
+if TYPE_CHECKING:
+    from handraise.policies.policy_replay import ReplayReport
 
 
 class SuspendedRuleRecord(Record):
@@ -68,6 +73,70 @@ class PolicyVersionPage(Record):
 
     items: tuple[PolicyVersionRecord, ...]
     next: str | None = None
+
+
+class PastQuestionRecord(Record):
+    """A past question that would have ended differently: who decided it, and the rule that would have."""
+
+    id: str
+    agent: str
+    tool: str
+    prompt: str
+    asked_at: datetime
+    decided_by: str
+    rule: str
+
+
+class RuleCountRecord(Record):
+    """How many past questions a rule matches, and for how many of them its expression fails."""
+
+    name: str
+    effect: Effect
+    mode: RuleMode
+    matches: int
+    failed: int
+
+
+class ReplayRecord(Record):
+    """What a policy would have done to past questions.
+
+    `fewer` is how many questions fewer would have gone to people. `allowed` and `denied` would have ended at once; about
+    `checked` of them would still have gone to people, as spot checks. `denied_but_allowed` counts those that people denied
+    and the policy would have allowed, and `approved_but_denied` the opposite; their lists have up to 100 of them.
+    `sent_elsewhere` counts, for each person or group, the questions that would have needed them and were not sent to
+    them. `truncated` is set if there were more questions than one request replays.
+    """
+
+    questions: int
+    fewer: int
+    allowed: int
+    denied: int
+    checked: int
+    required: int
+    denied_but_allowed: int
+    denied_but_allowed_list: tuple[PastQuestionRecord, ...]
+    approved_but_denied: int
+    approved_but_denied_list: tuple[PastQuestionRecord, ...]
+    sent_elsewhere: dict[str, int]
+    rules: tuple[RuleCountRecord, ...]
+    oldest: datetime | None = None
+    newest: datetime | None = None
+    truncated: bool = False
+
+    @classmethod
+    def of(cls, report: ReplayReport) -> ReplayRecord:
+        """The record of a report."""
+        as_they_are = ("questions", "fewer", "allowed", "denied", "required", "denied_but_allowed")
+        as_they_are += ("approved_but_denied", "oldest", "newest", "truncated")
+        one, other = report.denied_but_allowed_list, report.approved_but_denied_list
+        return cls(
+            **{name: getattr(report, name) for name in as_they_are},
+            checked=round(report.checked),
+            denied_but_allowed_list=tuple(PastQuestionRecord(**asdict(each)) for each in one),
+            approved_but_denied_list=tuple(PastQuestionRecord(**asdict(each)) for each in other),
+            sent_elsewhere=dict(report.sent_elsewhere.most_common()),
+            rules=tuple(RuleCountRecord(**asdict(each)) for each in report.rules.values()),
+        )
 
 
 def changes_between(before: Json, after: Json) -> tuple[PolicyChangeRecord, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
 from starlette.responses import Response
 
+from handraise.desk.past_questions import replay_history
 from handraise.desk.policy_admin import (
     NO_POLICY,
     checked_document,
@@ -16,27 +18,36 @@ from handraise.desk.policy_admin import (
     resume_rule,
     suspended_rules,
 )
-from handraise.model.errors import NotFound, PreconditionFailed
+from handraise.model.durations import span_of
+from handraise.model.errors import InvalidRequest, NotFound, PreconditionFailed
 from handraise.model.json_values import text_problem
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
+from handraise.model.problems import Problem
+from handraise.policies.decide import CompiledPolicy, compile_document
+from handraise.policies.policy_replay import ReplayReport
 from handraise.server.api.etags import IfMatch
 from handraise.server.api.responses import Limit, reply
 from handraise.server.auth.authenticator import Context, CurrentAdmin
+from handraise.server.context import ServerContext
 from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.policy_records import (
     PolicyRecord,
     PolicyVersionPage,
     PolicyVersionRecord,
+    ReplayRecord,
     SuspendedRuleRecord,
 )
 
 router = APIRouter(prefix="/v1", tags=["policy"], route_class=IdempotentRoute)
 
+MOST_REPLAYED = 50_000
+"""How many questions one request replays at most."""
 _MOST_VERSIONS = 2**31 - 1
 
 Document = Annotated[dict[str, Any], Body(description="the policy: `time_zone` and `rules`")]
 VersionNumber = Annotated[int, Path(ge=1, le=_MOST_VERSIONS, description="the number of the version")]
 RuleName = Annotated[str, Path(max_length=100, description="the name of the rule")]
+Since = Annotated[str, Query(max_length=20, description="how far back: `30d`, `12h`", examples=["30d"])]
 CheckRecipients = Annotated[bool, Query(description="whether to refuse unknown people and groups")]
 
 
@@ -90,6 +101,35 @@ async def list_policy_versions(
 async def get_policy_version(ctx: Context, admin: CurrentAdmin, version: VersionNumber) -> Response:
     """Get one version of the policy."""
     return reply(_record(await get_version(ctx.policies, admin.workspace, version)))
+
+
+@router.post("/policy/test", response_model=ReplayRecord)
+async def replay_policy(
+    ctx: Context, admin: CurrentAdmin, body: Document, *, since: Since = "30d"
+) -> Response:
+    """Replay a policy over past questions, without storing it: what it would have decided, and what people did.
+
+    It replays the latest 50,000 questions at most; `handraise policy test` replays all of them.
+    """
+    policy = compile_document(body)
+    return reply(ReplayRecord.of(await replayed(ctx, admin.workspace, policy, since_of(since))))
+
+
+async def replayed(
+    ctx: ServerContext, workspace: str, policy: CompiledPolicy, since: datetime
+) -> ReplayReport:
+    """The replay of a policy. A server does one at a time, because it takes a processor."""
+    async with ctx.replaying:
+        return await replay_history(ctx.store, workspace, policy, since=since, limit=MOST_REPLAYED)
+
+
+def since_of(text: str) -> datetime:
+    """The time that lies so far back."""
+    try:
+        span = span_of(text)
+        return datetime.now(UTC) - span
+    except (ValueError, OverflowError):
+        raise InvalidRequest([Problem("query.since", "expected a span such as 30d or 12h")]) from None
 
 
 @router.delete("/policy/suspensions/{rule}", status_code=204)
