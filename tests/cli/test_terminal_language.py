@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +17,8 @@ from handraise.model.forms import AnyForm
 from handraise.model.outcomes import Answered, Declined, Expired
 from handraise.model.timelines import Step
 from handraise.testing.contract.channel import a_question, settled
-from tests.marked_language import marked_language, unmarked
+from support.command import Done, handraise
+from tests.marked_language import mark_german, marked_language, unmarked
 
 AT = datetime.now(UTC) - timedelta(hours=3)
 FORMS: list[AnyForm] = [
@@ -59,3 +62,60 @@ def test_questions_are_shown_in_the_language_of_the_terminal(monkeypatch: pytest
             Answered(value=True, at=AT, by="dolor"),
         )
         assert words(question_lines(answered, 80)) == []
+
+
+def test_commands_say_everything_in_the_language_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mark_german(monkeypatch)
+    file = f"sqlite:///{tmp_path / 'questions.db'}"
+
+    def run(*line: str, **more: str) -> Done:
+        settings = {"url": file, "language": "de", "LOGNAME": "dolor", "XDG_DATA_HOME": str(tmp_path)}
+        return handraise(*line, **(settings | more))
+
+    def asked(*line: str) -> str:
+        """The id of a new question."""
+        done = run("ask", "Lorem?", "--as", "tempor", *line)
+        [found] = set(re.findall(r"[0-9a-f]{8}-[0-9a-f-]+", done.stderr))
+        assert unmarked([done.stdout, done.stderr.replace(found, "")]) == []
+        return found
+
+    answered, declined, both = asked("--confirm"), asked(), asked()
+    approval = asked("--approval", "labore", "--argument", "amet=3")
+    missing = str(tmp_path / "1")
+    lines: list[tuple[str, ...]] = [
+        ("answer", answered, "yes"),
+        ("answer", answered, "no"),
+        ("answer", "1", "yes"),
+        ("answer", approval, "lorem"),
+        ("take-back", approval),
+        ("decline", declined, "--reason", "lorem"),
+        ("wait", declined),
+        ("wait", both, "--timeout", "0.01s"),
+        ("withdraw",),
+        ("withdraw", both, "--asker", "ipsum"),
+        ("withdraw", both),
+        ("withdraw", "--asker", "tempor"),
+        ("withdraw", "--asker", "tempor"),
+        ("grants", "list"),
+        ("grants", "revoke", "1"),
+        ("sign-in", "https://example.com/"),
+        ("sign-out",),
+        ("ask", "Lorem?", "--form", "{}"),
+        ("ask", "Lorem?", "--form", missing),
+    ]
+    (tmp_path / "1").write_text("[]")
+    for line in lines:
+        done = run(*line)
+        said = [re.sub(r"[0-9a-f]{8}-[0-9a-f-]+", "", each) for each in (done.stdout, done.stderr)]
+        assert any(said), line
+        assert unmarked(said) == [], line
+    for more in (
+        {"url": "https://example.com"},
+        {"url": "https://example.com", "key": "x"},
+        {"url": "memory:"},
+    ):
+        for line in (("list",), ("ask", "Lorem?")):
+            done = run(*line, **more)
+            assert (done.returncode, done.stdout, unmarked([done.stderr])) == (1, "", []), (line, more)

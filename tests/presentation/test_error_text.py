@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from handraise.desk import local_desk
 from handraise.model import json_values, people, validation
+from handraise.model.errors import (
+    AlreadyConsumed,
+    AlreadySettled,
+    InvalidAnswer,
+    NotApproved,
+    QuestionNotFound,
+)
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.problems import HandraiseError, Problem
 from handraise.presentation.error_text import error_text
-from tests.marked_language import marked_language
+from handraise.presentation.translation import Locale, use_locale
+from tests.marked_language import marked_language, unmarked
 
 DEVELOPERS = ("is not JSON", "is not a JSON number", "has a key that", "is not a usable pattern")
 """What only a program can do wrong."""
@@ -23,14 +35,20 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+REASONS = {"Problem": 1, "PermissionDenied": 1, "_own_question": 1, "NotApproved": 2, "ApprovalTakenBack": 2}
+"""Which argument of these calls says what is wrong."""
+
+
 def sentences(module: str | None) -> Iterator[str]:
     """The messages of all problems and refusals in a module, with a number in place of each value."""
     assert module is not None
     for node in ast.walk(ast.parse(Path(module).read_text("utf-8"))):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        if not isinstance(node, ast.Call):
             continue
-        if node.func.id in ("Problem", "PermissionDenied") and len(node.args) > 1:
-            match node.args[1]:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        place = REASONS.get(called)
+        if place is not None and len(node.args) > place:
+            match node.args[place]:
                 case ast.Constant(value=str(text)):
                     yield text
                 case ast.JoinedStr(values=values):
@@ -40,7 +58,9 @@ def sentences(module: str | None) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("marked")
-@pytest.mark.parametrize("module", [validation, json_values], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [validation, json_values, people, local_desk], ids=lambda module: module.__name__
+)
 def test_every_reason_against_an_answer_is_known(module: object) -> None:
     found = [each for each in sentences(getattr(module, "__file__", None)) if not _is_for_developers(each)]
     # "expected {wanted}, got …" is of two sentences.
@@ -61,6 +81,38 @@ def test_a_part_that_is_a_sentence_of_ours_is_translated_too() -> None:
     assert said == "⟦'ann' may not do this: ⟦the asker cannot answer⟧.⟧"
     assert error_text("expected a number, got a text") == "⟦expected a number, got ⟦a text⟧⟧"
     assert error_text("must be at least {least}, is 3") == "⟦must be at least {least}, is 3⟧"
+
+
+AT = datetime(2026, 11, 15, tzinfo=UTC)
+OUTCOMES: list[Outcome] = [
+    Answered(value="sent by mail", at=AT, by="lorem"),
+    Answered(value=True, at=AT, by="lorem", source="grant"),
+    Answered(value=True, at=AT, source="default"),
+    Declined(at=AT, by="lorem"),
+    Expired(at=AT),
+    Withdrawn(at=AT, by="lorem"),
+    Exhausted(at=AT, by="lorem"),
+]
+ERRORS: list[HandraiseError] = [
+    *(AlreadySettled("1", outcome) for outcome in OUTCOMES),
+    *(NotApproved("1", outcome, str(outcome)) for outcome in OUTCOMES),
+    QuestionNotFound("1", "ipsum"),
+    QuestionNotFound("1", "ipsum", "lorem"),
+    AlreadyConsumed("1"),
+    InvalidAnswer([Problem("magna", "is required"), Problem("", "is larger than 5 bytes")]),
+]
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+def test_every_error_that_people_meet_is_known(error: HandraiseError) -> None:
+    assert unmarked([error_text(str(error))]) == []
+
+
+def test_what_somebody_answered_is_not_taken_for_our_words() -> None:
+    with use_locale(Locale("de")):
+        said = error_text(str(AlreadySettled("1", OUTCOMES[0])))
+    assert "'sent by mail'" in said
 
 
 @pytest.mark.usefixtures("marked")

@@ -25,6 +25,7 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation, Timeline
+from handraise.presentation.translation import gettext
 from handraise.wire.records import QuestionRecord
 
 Timeout = Annotated[
@@ -134,7 +135,8 @@ def ask(
         if here and question.outcome is None:
             await _ask_here(question, patience, workspace=workspace)
         elif wait or patience is not None:
-            _print_status(f"Waiting for an answer. To give it: handraise answer {question.id}")
+            text = gettext("Waiting for an answer. To give it: handraise answer {id}")
+            _print_status(text.format(id=question.id))
             await _until_settled(session, question.id, patience)
         question = await session.desk.get(question.id)
         if question.decision:
@@ -150,7 +152,7 @@ def ask(
         if not posted:
             raise
         if not here:
-            _print_status(f"\nLeft pending. To wait again: handraise wait {posted[0].id}")
+            _print_left_pending(posted[0].id)
         raise typer.Exit(STILL_PENDING) from None
     _end(question, as_json=as_json)
 
@@ -172,7 +174,7 @@ def wait_for(
     try:
         question = as_person(work, name=None, workspace=workspace)
     except KeyboardInterrupt:
-        _print_status(f"\nLeft pending. To wait again: handraise wait {shown(question_id)}")
+        _print_left_pending(question_id)
         raise typer.Exit(STILL_PENDING) from None
     _end(question, as_json=as_json)
 
@@ -199,12 +201,14 @@ def _end(question: Question, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
     elif outcome is None:
-        _print_status(f"Pending: {question.id}\nTo answer: handraise answer {question.id}")
+        _print_status(gettext("Pending: {id}").format(id=question.id))
+        _print_status(gettext("To answer: handraise answer {id}").format(id=question.id))
     elif not isinstance(outcome, Answered):
-        _print_status(f"Not answered: {outcome_words(question)}.")
+        _print_status(gettext("Not answered: {sentence}.").format(sentence=outcome_words(question)))
     else:
         if outcome.source != "person":
-            _print_status(f"{outcome_words(question).capitalize()}.")
+            words = outcome_words(question)
+            _print_status(f"{words[0].upper()}{words[1:]}.")
         text = plain_answer(question)
         # A script gets the exact answer; a terminal gets nothing that could move its cursor.
         typer.echo("\n".join(shown_lines(text)) if sys.stdout.isatty() else text)
@@ -313,15 +317,18 @@ def json_or_text(text: str) -> Json:
 def _read_form(file: str) -> FormSource:
     if file.lstrip().startswith(("{", "[")):
         raise CommandError(
-            "--form takes the name of a file. To give the form itself: echo '…' | handraise ask … --form -"
+            gettext(
+                "--form takes the name of a file. To give the form itself: echo '…' | handraise ask … --form -"
+            )
         )
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise CommandError(f"{file} is not JSON: {error}.") from None
+        raise CommandError(gettext("{file} is not JSON: {reason}.").format(file=file, reason=error)) from None
     if not isinstance(found, dict):
-        raise CommandError(f"{file} is not a form: expected an object with a kind, or a JSON Schema.")
+        text = gettext("{file} is not a form: expected an object with a kind, or a JSON Schema.")
+        raise CommandError(text.format(file=file))
     if "kind" not in found:
         return found
     try:
@@ -330,7 +337,13 @@ def _read_form(file: str) -> FormSource:
         return FORM.validate_python(found)
     except pydantic.ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise CommandError(f"{file} is not a form: {problems}") from None
+        text = gettext("{file} is not a form: {problems}")
+        raise CommandError(text.format(file=file, problems=problems)) from None
+
+
+def _print_left_pending(question_id: str) -> None:
+    text = gettext("Left pending. To wait again: handraise wait {id}")
+    _print_status(f"\n{text.format(id=shown(question_id))}")
 
 
 def _print_status(text: str) -> None:

@@ -139,7 +139,8 @@ def run(app: typer.Typer) -> None:
     try:
         app(prog_name="handraise")
     except EXPECTED as error:
-        text, code = exit_of(error)
+        with use_locale(terminal_locale()):
+            text, code = exit_of(error)
         typer.echo("\n".join(shown_lines(text)), err=True)
         sys.exit(code)
 

@@ -25,6 +25,8 @@ from handraise.model.errors import (
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
+from handraise.presentation.error_text import error_text
+from handraise.presentation.translation import gettext
 
 REFUSED = 1
 DECLINED = 3
@@ -50,7 +52,7 @@ EXPECTED = (CommandError, HandraiseError, OSError, pydantic.ValidationError)
 
 
 def exit_of(error: BaseException) -> tuple[str, int]:
-    """The message and the exit code for an error."""
+    """The message and the exit code for an error; what people have to do with is in the language of the terminal."""
     match error:
         case pydantic.ValidationError():
             return "\n".join(map(_setting_problem, error.errors())), MISCONFIGURED
@@ -59,11 +61,12 @@ def exit_of(error: BaseException) -> tuple[str, int]:
         case StoreUnavailable(misconfigured=True):
             return str(error), MISCONFIGURED
         case StoreUnavailable():
-            return f"{str(error).rstrip('.')}. Check HANDRAISE_URL, and that the store is there.", UNAVAILABLE
+            check = gettext("Check HANDRAISE_URL, and that the store is there.")
+            return f"{error_text(str(error)).rstrip('.')}. {check}", UNAVAILABLE
         case TooManyRequests():
-            return str(error), UNAVAILABLE
+            return error_text(str(error)), UNAVAILABLE
         case HandraiseError():
-            return str(error), REFUSED
+            return error_text(str(error)), REFUSED
         case OSError(filename=str(path)):
             return f"{path}: {error.strerror}.{_where_from(path)}", MISCONFIGURED
         case OSError():

@@ -11,6 +11,7 @@ from handraise.cli.session import AsPerson, CliSession, Workspace, as_person
 from handraise.cli.terminal_output import show_table, when
 from handraise.cli.terminal_texts import shown
 from handraise.model.grants import Grant
+from handraise.presentation.translation import gettext
 
 app = typer.Typer(
     help="Grants: remembered approvals, until they end or are revoked.",
@@ -42,10 +43,17 @@ def list_grants(
     grants = as_person(work, name=name, workspace=workspace)
     listed = [each for each in grants if everything or _ended(each) is None]
     if not listed:
-        typer.echo("There are no grants: every approval is for one use.")
+        typer.echo(gettext("There are no grants: every approval is for one use."))
         return
     show_table(
-        ["ID", "AGENT", "TOOL", "SCOPE", "GIVEN BY", "UNTIL"],
+        [
+            gettext("ID"),
+            gettext("AGENT"),
+            gettext("TOOL"),
+            gettext("SCOPE"),
+            gettext("GIVEN BY"),
+            gettext("UNTIL"),
+        ],
         [
             [
                 each.id,
@@ -73,17 +81,28 @@ def revoke(
         return await session.desk.revoke_grant(grant_id, by=session.me.id)
 
     grant = as_person(work, name=name, workspace=workspace)
+    text = gettext(
+        "{agent} has to ask again before it runs {tool}: the grant of {person} is revoked, since {when}."
+    )
     typer.echo(
-        f"{shown(grant.asker)} has to ask again before it runs {shown(grant.tool)}: "
-        f"the grant of {shown(grant.granted_by)} is revoked, since {when(grant.revoked_at)}."
+        text.format(
+            agent=shown(grant.asker),
+            tool=shown(grant.tool),
+            person=shown(grant.granted_by),
+            when=when(grant.revoked_at),
+        )
     )
 
 
 def _scope(grant: Grant) -> str:
-    return f"conversation {grant.conversation}" if grant.scope == "session" else grant.scope
+    if grant.scope == "session":
+        return gettext("conversation {name}").format(name=grant.conversation)
+    return gettext("always")
 
 
 def _ended(grant: Grant) -> str | None:
     if grant.revoked_at is not None:
-        return f"revoked {when(grant.revoked_at)}"
-    return f"ended {when(grant.expires_at)}" if grant.expires_at <= datetime.now(UTC) else None
+        return gettext("revoked {when}").format(when=when(grant.revoked_at))
+    if grant.expires_at <= datetime.now(UTC):
+        return gettext("ended {when}").format(when=when(grant.expires_at))
+    return None

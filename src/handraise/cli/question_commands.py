@@ -39,7 +39,7 @@ from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
 from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.error_text import problem_text
-from handraise.presentation.translation import gettext
+from handraise.presentation.translation import gettext, grouped, ngettext
 from handraise.wire.records import EventRecord, QuestionRecord
 
 _LATEST = 100
@@ -241,7 +241,7 @@ def withdraw(
     if asker is None:
         if question_id is None:
             raise CommandError(
-                "Say which: handraise withdraw ID, or --asker NAME for all that an agent asked."
+                gettext("Say which: handraise withdraw ID, or --asker NAME for all that an agent asked.")
             )
         _print_result(
             as_asker(
@@ -255,7 +255,8 @@ def withdraw(
     async def one(session: CliSession) -> Question:
         found = await session.desk.get(question_id or "")
         if found.asker != asker:
-            raise CommandError(f"{shown(found.asker)} asked that question, not {shown(asker)}.")
+            text = gettext("{agent} asked that question, not {name}.")
+            raise CommandError(text.format(agent=shown(found.asker), name=shown(asker)))
         return await session.desk.withdraw(found.id, reason=reason, by=session.me)
 
     if question_id is not None:
@@ -266,7 +267,10 @@ def withdraw(
         name=name,
         workspace=workspace,
     )
-    typer.echo(f"Withdrawn: {number:,} {'question' if number == 1 else 'questions'} of {shown(asker)}.")
+    text = ngettext(
+        "Withdrawn: {count} question of {agent}.", "Withdrawn: {count} questions of {agent}.", number
+    )
+    typer.echo(text.format(count=grouped(number), agent=shown(asker)))
 
 
 def watch(

@@ -18,6 +18,7 @@ from handraise.desk_factory import default_address, desk_from_store, open_backen
 from handraise.model.errors import Unauthenticated
 from handraise.model.people import Responder, responder_of
 from handraise.ports.desk import Desk
+from handraise.presentation.translation import gettext
 from handraise.wire.credentials import TokenKind, read_token
 
 T = TypeVar("T")
@@ -89,15 +90,15 @@ async def person_session(
             key = None if ignore_key else os.environ.get("HANDRAISE_KEY")
             token = key or kept_session(address)
             if token is None:
-                raise CommandError(f"You are not signed in to {address}. Sign in: handraise sign-in LINK")
+                text = gettext("You are not signed in to {address}. Sign in: handraise sign-in LINK")
+                raise CommandError(text.format(address=address))
             try:
                 session = await _at_server(stack, address, token, name=name, workspace=workspace)
             except Unauthenticated:
                 if key is not None:
                     raise
-                raise CommandError(
-                    f"Your session at {address} is over. Sign in again: handraise sign-in LINK"
-                ) from None
+                text = gettext("Your session at {address} is over. Sign in again: handraise sign-in LINK")
+                raise CommandError(text.format(address=address)) from None
             yield session
         else:
             yield await _on_store(stack, address, name or login_name(), workspace=workspace)
@@ -111,7 +112,9 @@ async def asker_session(*, name: str | None, workspace: str | None) -> AsyncIter
         if _is_server(address):
             token = os.environ.get("HANDRAISE_KEY")
             if token is None:
-                raise CommandError("Asking at a server needs the key of an agent: set HANDRAISE_KEY.")
+                raise CommandError(
+                    gettext("Asking at a server needs the key of an agent: set HANDRAISE_KEY.")
+                )
             yield await _at_server(stack, address, token, name=name, workspace=workspace)
         else:
             yield await _on_store(stack, address, name or ASKER, workspace=workspace)
@@ -122,7 +125,7 @@ def login_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):
-        raise CommandError("Your login name is unknown. Give your name: --as NAME") from None
+        raise CommandError(gettext("Your login name is unknown. Give your name: --as NAME")) from None
 
 
 async def _at_server(
@@ -131,17 +134,20 @@ async def _at_server(
     known = read_token(token)
     if known is None:
         raise CommandError(
-            "HANDRAISE_KEY is neither the key of an agent or a reader nor the session of a person."
+            gettext("HANDRAISE_KEY is neither the key of an agent or a reader nor the session of a person.")
         )
     desk = await stack.enter_async_context(open_desk(address, credentials=token))
     if (name or desk.asker, workspace or desk.workspace) != (desk.asker, desk.workspace):
-        raise CommandError(f"The key or session belongs to {desk.asker!r} in workspace {desk.workspace!r}.")
+        text = gettext("The key or session belongs to {name} in workspace {workspace}.")
+        raise CommandError(text.format(name=repr(desk.asker), workspace=repr(desk.workspace)))
     return CliSession(desk, Responder(desk.asker), known.kind is TokenKind.SESSION)
 
 
 async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace: str | None) -> CliSession:
     if address == "memory:":
-        raise CommandError("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
+        raise CommandError(
+            gettext("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
+        )
     where = workspace or os.environ.get("HANDRAISE_WORKSPACE") or "default"
     me = responder_of(name)
     backend = await stack.enter_async_context(open_backend(address))

@@ -18,6 +18,7 @@ from handraise.cli.terminal_texts import shown
 from handraise.desk_factory import default_address
 from handraise.model.errors import StoreUnavailable, Unauthenticated
 from handraise.model.problems import HandraiseError
+from handraise.presentation.translation import gettext
 from handraise.wire.credentials import TokenKind, read_token
 from handraise.wire.problem_documents import ProblemDocument, error_of
 from handraise.wire.records import CallerRecord, SessionRecord
@@ -42,16 +43,15 @@ def sign_in(
             said = _call(http, "POST", f"{address}/v1/sessions", json={"link": token})
         except Unauthenticated:
             raise CommandError(
-                "This link does not work: it was already used, or it has expired. Ask for a new one."
+                gettext("This link does not work: it was already used, or it has expired. Ask for a new one.")
             ) from None
         session = _read(SessionRecord, said)
         bearer = {"authorization": f"Bearer {session.token}"}
         me = _read(CallerRecord, _call(http, "GET", f"{address}/v1/me", headers=bearer))
     _keep({**_kept(), address: session.token})
-    typer.echo(
-        f"Signed in as {shown(me.person or '?')}, until {when(session.expires_at)}. Now:\n\n"
-        f"  export HANDRAISE_URL={address}\n  handraise inbox"
-    )
+    text = gettext("Signed in as {name}, until {when}. Now:")
+    signed_in = text.format(name=shown(me.person or "?"), when=when(session.expires_at))
+    typer.echo(f"{signed_in}\n\n  export HANDRAISE_URL={address}\n  handraise inbox")
 
 
 def sign_out() -> None:
@@ -59,12 +59,12 @@ def sign_out() -> None:
     address = os.environ.get("HANDRAISE_URL", "").rstrip("/")
     token = kept_session(address)
     if token is None:
-        raise CommandError("You are not signed in to that server. HANDRAISE_URL selects the server.")
+        raise CommandError(gettext("You are not signed in to that server. HANDRAISE_URL selects the server."))
     _keep({each: kept for each, kept in _kept().items() if each != address})
     with httpx2.Client(timeout=_PATIENCE) as http:
         bearer = {"authorization": f"Bearer {token}"}
         _call(http, "DELETE", f"{address}/v1/sessions/current", headers=bearer)
-    typer.echo("Signed out.")
+    typer.echo(gettext("Signed out."))
 
 
 def kept_session(address: str) -> str | None:
@@ -95,7 +95,9 @@ def _parts(link: str) -> tuple[str, str]:
     known = read_token(token)
     if found.scheme not in ("http", "https") or known is None or known.kind is not TokenKind.LINK:
         raise CommandError(
-            "That is not a sign-in link: https://…/sign-in/link?token=… Copy the whole link, in quotes."
+            gettext(
+                "That is not a sign-in link: https://…/sign-in/link?token=… Copy the whole link, in quotes."
+            )
         )
     path = found.path.removesuffix("/sign-in/link").rstrip("/")
     return f"{found.scheme}://{found.netloc}{path}", token
@@ -105,7 +107,8 @@ def _call(http: httpx2.Client, method: str, url: str, **options: Any) -> bytes:
     try:
         response = http.request(method, url, **options)
     except httpx2.HTTPError as failure:
-        raise StoreUnavailable(f"The server cannot be reached ({failure})") from failure
+        text = gettext("The server cannot be reached ({reason})")
+        raise StoreUnavailable(text.format(reason=failure)) from failure
     if response.status_code >= _ERROR:
         raise _error(response.content)
     return response.content
@@ -116,7 +119,7 @@ def _error(content: bytes) -> HandraiseError:
         return error_of(ProblemDocument.model_validate_json(content), subject="", workspace="", actor="")
     except pydantic.ValidationError:
         return StoreUnavailable(
-            "The server's answer cannot be read: is that the address of a Handraise server?"
+            gettext("The server's answer cannot be read: is that the address of a Handraise server?")
         )
 
 

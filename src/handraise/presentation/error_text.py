@@ -75,11 +75,20 @@ _SENTENCES = (
     gettext_noop("the question is addressed to others"),
     gettext_noop("people of another stage are asked now"),
     gettext_noop("that is not a name a person could have"),
+    gettext_noop("an answer needs the name of the person who gives it"),
+    gettext_noop("that name means anyone, and only a person can answer"),
+    gettext_noop("a group cannot answer, only one of its people can"),
+    gettext_noop("that name is reserved for users of the command line"),
     gettext_noop(
         "the action is of high risk, and {name} made the link that this session began with, and could have used it: sign "
         "in through your organisation, or decide in the terminal"
     ),
     gettext_noop("the action is of high risk, and {part}: decide in the inbox or in the terminal"),
+    gettext_noop(
+        "the policy requires that you sign in, and {name} made the link that this session began with, and could have used "
+        "it: sign in through your organisation, or decide in the terminal"
+    ),
+    gettext_noop("the policy requires that you sign in, and {part}: decide in the inbox or in the terminal"),
     gettext_noop("only a program asserts that it was them"),
     gettext_noop("only another system asserts that it was them"),
     gettext_noop("only the sender of an e-mail says that it was them"),
@@ -88,11 +97,61 @@ _SENTENCES = (
     gettext_noop("only Telegram says that it was them, and signs nothing"),
     gettext_noop("what comes from Teams is not signed"),
     gettext_noop("{name} is not known as strong evidence of a person"),
-    # handraise.desk and handraise.server
+    # handraise.model.errors, with handraise.model.outcomes
+    gettext_noop("There is no question {name} that {asker} asked in workspace {workspace}."),
+    gettext_noop("There is no question {name} in workspace {workspace}."),
+    gettext_noop("There is no grant {name} in workspace {workspace}."),
+    gettext_noop("Question {name} is settled: {part}."),
+    gettext_noop("answered {text} by a grant of {name}"),
+    gettext_noop("answered {text} by default, because its time ran out"),
+    gettext_noop("answered {text} by {name}"),
+    gettext_noop("declined by {person}"),
+    gettext_noop("expired without an answer"),
+    gettext_noop("withdrawn by {name}"),
+    gettext_noop("given up after too many answers that did not fit, the last by {name}"),
+    gettext_noop("The action of question {name} is not approved: {part}."),
+    gettext_noop(
+        "The approval of question {name} has already been used, and an action is executed at most once. Ask for "
+        "another approval."
+    ),
+    gettext_noop("Too many requests; try again in {count} seconds."),
+    # handraise.desk
+    gettext_noop("is in the past: give a time in the future, or leave it out"),
+    gettext_noop("only the asker can withdraw"),
+    gettext_noop("only the asker can use a grant"),
+    gettext_noop("only the asker can execute the action"),
+    gettext_noop("only the asker can send it"),
+    gettext_noop("only the asker can mark it as sent"),
+    gettext_noop("only the asker can join it"),
+    gettext_noop("only people who approved it, and administrators, can take it back"),
+    gettext_noop("there is no approval to take back"),
+    gettext_noop("nobody has decided yet"),
+    gettext_noop("it was denied"),
+    gettext_noop("it was taken back"),
+    gettext_noop("the stored action is not the one approved"),
+    gettext_noop("its history does not say that this was approved: somebody changed the store"),
+    gettext_noop(
+        "its grant has ended, or the person who gave the grant may no longer decide this. Ask again"
+    ),
+    gettext_noop("it was not used in time. Ask again"),
+    gettext_noop("Question {name} kept changing meanwhile. Try again."),
+    gettext_noop("A question that has expired is locked by another process. Try again."),
+    # handraise.client
+    gettext_noop("The server at {address} cannot be reached ({reason}). Is it running?"),
+    gettext_noop(
+        "What answers at {address} is not a Handraise server, or something in between answers for it: it said "
+        "{status}. Check the address."
+    ),
+    gettext_noop("an agent cannot answer: open a desk with the session of a person"),
+    gettext_noop("this desk has the key or session of {name}, and no other"),
+    # handraise.server
+    gettext_noop("A valid key or session is needed: Authorization: Bearer …"),
+    gettext_noop("this key only reads settled questions"),
+    gettext_noop("only agents may do this, with their own key"),
+    gettext_noop("you can only act in your own name"),
     gettext_noop("the request does not come from a page of this server"),
     gettext_noop("only administrators of the workspace may do this"),
     gettext_noop("only people may do this; this is an agent's key"),
-    gettext_noop("Too many requests; try again in {count} seconds."),
     gettext_noop("There is no such session here."),
     gettext_noop("There is no grant {name} in workspace {workspace}."),
     # handraise.model.errors: an administrator stopped it
@@ -121,7 +180,10 @@ _SENTENCES = (
     gettext_noop("Your e-mail address is not verified there. Verify it and start again."),
     gettext_noop("We cannot use your e-mail address: {part}."),
 )
+_HEADLINE = gettext_noop("That answer does not fit:")
+"""What is before the problems in an error about an answer."""
 
+_MOST_PROBLEMS = 200
 _MOST_COLONS = 8
 _DEEPEST = 4
 
@@ -138,12 +200,19 @@ def problem_text(problem: Problem) -> str:
 
 
 def _translated(message: str) -> str:
+    if message.startswith(f"{_HEADLINE} "):
+        return f"{gettext(_HEADLINE)} {_problems(message.removeprefix(f'{_HEADLINE} '))}"
+    return _problems(message)
+
+
+def _problems(message: str) -> str:
+    """One problem or several."""
     problems = message.split("; ")
     if len(problems) > 1:
         whole = _sentences_in(message)
         if whole and "part" not in whole[-1][1]:
             return _in_language(whole)
-    return "; ".join(map(_problem, problems))
+    return message if len(problems) > _MOST_PROBLEMS else "; ".join(map(_problem, problems))
 
 
 def _problem(text: str) -> str:
@@ -193,9 +262,9 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 def _pattern(sentence: str) -> re.Pattern[str]:
     """A pattern that matches everything made from this sentence.
 
-    Each value ends where the sentence first continues, and nothing else is tried: that would take long if it fails.
+    Each value ends where the sentence last continues, and nothing else is tried: that would take long if it fails.
     """
     start, *rest = re.split(r"\{(\w+)\}", sentence)
-    values = [f"(?P<{name}>.+?){re.escape(after)}" for name, after in zip(rest[::2], rest[1::2], strict=True)]
+    values = [f"(?P<{name}>.+){re.escape(after)}" for name, after in zip(rest[::2], rest[1::2], strict=True)]
     all_but_last = "".join(f"(?>{each})" for each in values[:-1])
     return re.compile(re.escape(start) + all_but_last + "".join(values[-1:]), re.DOTALL)
