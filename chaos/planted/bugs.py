@@ -146,7 +146,7 @@ _RACES = (
         f"{_SQLITE}/statements.sql",
         "where s.workspace = :workspace and s.id = :id and s.stage = n.value ->> '$.stage'\n",
         "where s.workspace = :workspace and s.id = :id\n",
-        (f"{ON_SQLITE}::test_stages_are_asked_one_after_the_other",),
+        (f"{ON_SQLITE}::test_a_stage_that_is_over_takes_no_vote_of_somebody_who_saw_it_open",),
     ),
     Bug(
         "event-lost",

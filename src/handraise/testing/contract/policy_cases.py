@@ -173,6 +173,19 @@ class PolicyCases(ContractFixtures):
         ]
 
     @promise("P11")
+    async def test_a_stage_that_is_over_takes_no_vote_of_somebody_who_saw_it_open(
+        self, desk: Desk, backend: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        await backend.set_policy(workspace, requiring(STAGES))
+        async with backend.open(workspace=workspace, clock=clock) as other:
+            question = await desk.post("Pay?", form=_PAY)
+            assert (await other.get(question.id)).stage == 0
+            await desk.answer(question.id, "approve", by=member("fay", "finance"))
+            with pytest.raises(PermissionDenied, match="another stage"):
+                await other.answer(question.id, "approve", by=member("flo", "finance"))
+            assert [vote.by for vote in (await desk.get(question.id)).votes] == ["fay"]
+
+    @promise("P11")
     async def test_a_denial_in_any_stage_ends_it(self, desk: Desk, backend: Backend, workspace: str) -> None:
         await backend.set_policy(workspace, requiring(STAGES))
         for stage in range(2):
