@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import importlib
 import inspect
 import re
@@ -78,7 +79,7 @@ def _members(name: str, owner: type) -> Iterator[str]:
 def _member(name: str, owner: type, member: str, value: object) -> Iterator[str]:
     fields = getattr(owner, "__dataclass_fields__", {})
     called = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-    if isinstance(value, property):
+    if isinstance(value, property | functools.cached_property):
         yield f"{name}: property"
     elif inspect.isroutine(called):
         yield f"{name}{_signature(called)}"
