@@ -62,7 +62,7 @@ def free_clock(path: Path) -> None:
 @contextmanager
 def server_process(url: str, clock_file: Path, **settings: str) -> Iterator[str]:
     """A server on this store, for as long as this context lasts; gives its address."""
-    process = start_server(url, clock_file, **settings)
+    process = start_server(url, clock_file, 0, **settings)
     assert process.stdout is not None
     try:
         port = process.stdout.readline().strip()

@@ -161,7 +161,8 @@ async def _run(store: str, servers: Servers, issuer: ThreadIssuer) -> None:
                 group.create_task(asking)
             while len({success.agent for success in successes}) < AGENTS:
                 await asyncio.sleep(0.01)
-            intervals, kills = [], []
+            intervals: list[Any] = []
+            kills: list[Any] = []
             for number in range(STOPS):
                 if (
                     number % max(1, STOPS // (KILLS + 1)) == 1

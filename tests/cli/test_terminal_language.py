@@ -79,7 +79,7 @@ def test_commands_say_everything_in_the_language_of_the_terminal(
         done = run("ask", "Lorem?", "--as", "tempor", *line)
         [found] = set(re.findall(r"[0-9a-f]{8}-[0-9a-f-]+", done.stderr))
         assert unmarked([done.stdout, done.stderr.replace(found, "")]) == []
-        return found
+        return str(found)
 
     answered, declined, both = asked("--confirm"), asked(), asked()
     approval = asked("--approval", "labore", "--argument", "amet=3")

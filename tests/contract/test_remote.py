@@ -14,6 +14,8 @@ import pytest
 
 from handraise import Desk, Event, blocking, open_desk
 from handraise.blocking import BlockingDesk
+from handraise.model.json_values import Json
+from handraise.model.people import Responder
 from handraise.testing.contract import Backend, DeskContract
 from handraise.testing.contract.backend import STOPPER, WHY
 from handraise.wire.credentials import Credentials
@@ -107,8 +109,17 @@ class RemoteBackend:
             response = await client.delete(f"/v1/stops/{stop_id}")
         assert response.status_code == 200, response.text
 
+    async def set_policy(self, workspace: str, document: Json) -> None:
+        """Make this the policy of a workspace, as an administrator."""
+        async with await self._administrator(workspace) as client:
+            before = await client.get("/v1/policy")
+            headers = {"if-match": before.headers["etag"]}
+            params = {"check_recipients": "false"}
+            response = await client.put("/v1/policy", json=document, headers=headers, params=params)
+        assert response.status_code == 200, response.text
+
     async def _administrator(self, workspace: str) -> httpx2.AsyncClient:
-        token = await self._credentials.person(workspace, STOPPER)
+        token = await self._credentials.person(workspace, Responder(STOPPER))
         return httpx2.AsyncClient(base_url=self._address, headers={"authorization": f"Bearer {token}"})
 
 

@@ -20,6 +20,7 @@ from handraise import (
 from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.desk import local_desk
 from handraise.desks import desk_from_store
+from handraise.model.events import EventKind
 from handraise.model.lifecycle import Move
 from handraise.testing import ManualClock
 
@@ -97,7 +98,7 @@ async def test_an_approval_until_later_says_why_it_is_refused() -> None:
         with pytest.raises(InvalidAnswer, match="past"):
             await desk.answer(late.id, for_ever(clock, -HOUR), by="ana")
         kinds = [event.kind for event in await desk.history(late.id)]
-        assert (kinds.count("attempted"), kinds[-1]) == (1, "attempted")
+        assert (kinds.count(EventKind.ATTEMPTED), kinds[-1]) == (1, "attempted")
 
 
 async def test_a_move_that_is_never_decided_says_try_again(monkeypatch: pytest.MonkeyPatch) -> None:

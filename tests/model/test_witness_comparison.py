@@ -179,6 +179,7 @@ def test_what_is_no_head_is_refused(change: dict[str, Any]) -> None:
     assert ChainHead.from_record(head.record) == head
     with pytest.raises(ValueError, match=r"head of a chain|something else|int\(\)|hexadecimal|isoformat"):
         ChainHead.from_record({**head.record, **change})
-    for record in (None, [], "text", {}):
+    others: list[Any] = [None, [], "text", {}]
+    for record in others:
         with pytest.raises(ValueError, match="not the head"):
             ChainHead.from_record(record)

@@ -71,7 +71,7 @@ def test_every_reason_against_an_answer_is_known(module: object) -> None:
 
 @pytest.mark.usefixtures("marked")
 def test_every_reason_against_weak_evidence_is_known() -> None:
-    for why in people._WHY_WEAK.values():  # noqa: SLF001 -- these are the sentences
+    for why in evidence._WHY_WEAK.values():  # noqa: SLF001 -- these are the sentences
         assert error_text(why) == f"⟦{why}⟧"
 
 

@@ -238,7 +238,7 @@ async def test_a_witness_that_fails_is_tried_again_and_shown_and_holds_up_nothin
 
 
 def test_the_settings_say_what_a_witness_needs(tmp_path: Path) -> None:
-    chosen = {"url": "memory:", "audit_heads": tmp_path / "heads"}
+    chosen: dict[str, Any] = {"url": "memory:", "audit_heads": tmp_path / "heads"}
     for witnesses, missing in (
         (["ftp://example.com"], "expected file:"),
         (["file:heads.jsonl"], "a whole path"),
@@ -249,10 +249,10 @@ def test_the_settings_say_what_a_witness_needs(tmp_path: Path) -> None:
         (["rfc3161+https://example.com"], "HANDRAISE_AUDIT_TIMESTAMPS"),
     ):
         with pytest.raises(pydantic.ValidationError, match=missing):
-            ServerSettings(**{**chosen, "audit_witnesses": witnesses})
+            ServerSettings(**chosen, audit_witnesses=witnesses)
     with pytest.raises(pydantic.ValidationError, match="HANDRAISE_AUDIT_HEADS"):
         ServerSettings(url="memory:", audit_witnesses=["https://example.com"])
-    fine = ServerSettings(**{**chosen, "audit_witnesses": ["https://example.com/hush"]})
+    fine = ServerSettings(**chosen, audit_witnesses=["https://example.com/hush"])
     assert "hush" not in repr(fine)
 
 

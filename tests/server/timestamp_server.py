@@ -13,6 +13,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from support.webhook_receiver import Got, Receiver, Says, receiving
 
@@ -102,6 +103,6 @@ def _certificate(
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
     )
     if issuer is not None:
-        usage = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.TIME_STAMPING])
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.TIME_STAMPING])
         builder = builder.add_extension(usage, critical=True)
     return key, builder.sign(key if issuer is None else issuer[0], hashes.SHA256())
