@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from handraise import Desk, open_desk
-from handraise.testing.contract import Backend
+from handraise import Desk
+from handraise.testing.contract import AddressBackend, Backend
 from handraise.testing.contract.wait_cases import WaitCases
 
 
-class NatsBackend:
+class NatsBackend(AddressBackend):
     """Desks on PostgreSQL that hear over NATS."""
 
     def __init__(self, address: str, bus: str) -> None:
-        self._address = address
+        super().__init__(address)
         self._bus = bus
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
-        return open_desk(self._address, **{"bus": self._bus, **options})
+        return super().open(**{"bus": self._bus, **options})
 
 
 class TestNats(WaitCases):
