@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Desk, open_desk
+from handraise import Desk
 from handraise.testing.contract import AddressBackend, Backend
 from handraise.testing.contract.wait_cases import WaitCases
 
@@ -20,7 +20,7 @@ class NatsBackend(AddressBackend):
         self._bus = bus
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
-        return open_desk(self._address, **{"bus": self._bus, **options})
+        return super().open(**{"bus": self._bus, **options})
 
 
 class TestNats(WaitCases):

@@ -148,6 +148,12 @@ class Store(Protocol):
         only if its giver may answer this very question. A revocation of the grant, a removal of such a person
         and a change of their groups count if they were acknowledged before.
 
+        If a question has needs, the statement counts for each of them how many of those who agree are its people:
+        by name, or by the groups in which the directory has them now, or if it does not know them, by the groups that
+        were vouched for with the vote. If the question has stages, only the people of the first stage in which
+        somebody is missing may answer, and only they have it in their inbox. A vote that opens another stage, later or
+        earlier, changes the inboxes in the same transaction, and its event names who is asked from now on as `to`.
+
         A denial of a question that was a spot check of a rule suspends the rule in the same transaction.
 
         An answer that is no denial, from a person or a grant, is also refused if a stop covers the question.

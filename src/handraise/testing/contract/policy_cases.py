@@ -63,7 +63,7 @@ class PolicyCases(ContractFixtures):
         for name in ("fay", "fred", "flo"):
             voted = await desk.answer(question.id, "approve", by=member(name, "finance"))
             assert (voted.status, voted.missing) == ("pending", (0, 1))
-        assert await desk.get(question.id) == voted
+            assert await desk.get(question.id) == voted
         settled = await desk.answer(question.id, "approve", by=member("lee", "legal"))
         assert settled.decision
         assert await desk.get(question.id) == settled
