@@ -489,6 +489,9 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "it is decided by the row that `consume` changes, and the contract has the race of the two": frozenset(
         {"take_back", "take_back_archived"}
     ),
+    "tests/chaos/test_stops.py kills servers while they stop and resume": frozenset(
+        {"stop", "stops", "resume", "covering_stop"}
+    ),
     "it removes on purpose what is not kept any more": frozenset(
         {
             "remove",

@@ -13,15 +13,17 @@ from handraise.backends.shards.directory import ShardedDirectory
 from handraise.backends.shards.ledger import ShardedLedger
 from handraise.backends.shards.outbox import ShardedOutbox
 from handraise.backends.shards.placement import ShardRouter
+from handraise.backends.shards.policies import ShardedPolicies
 from handraise.backends.shards.store import ShardedStore
 from handraise.model.questions import Ref
-from handraise.ports import Directory, Ledger, Outbox, Store
+from handraise.ports import Directory, Ledger, Outbox, Policies, Store
 
 PORTS: dict[str, tuple[type, Callable[[ShardRouter], object]]] = {
     "store": (Store, ShardedStore),
     "directory": (Directory, ShardedDirectory),
     "outbox": (Outbox, ShardedOutbox),
     "ledger": (Ledger, ShardedLedger),
+    "policies": (Policies, ShardedPolicies),
 }
 VERBS = [
     (port, name)

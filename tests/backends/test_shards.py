@@ -22,7 +22,7 @@ from handraise.backends.postgres import open_postgres
 from handraise.backends.shards import enlist, list_shards, move_workspace, placement_address, tidy
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk_factory import open_backend
-from handraise.errors import AlreadyConsumed
+from handraise.errors import AlreadyConsumed, Stopped
 from handraise.model.deliveries import Address
 from handraise.model.drafting import QuestionOptions
 from handraise.model.errors import NotFound, RequestConflict, StoreUnavailable, UnsafeStore
@@ -170,6 +170,7 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
             Address(workspace=workspace, recipient="ann", channel="webhook", id="1", to={"url": "x"})
         )
         await ports.outbox.put_routing(workspace, {"a": 1})
+        stop = await ports.policies.stop(workspace, tool="pay", why="wrong account", by="ann")
         asked = [await desk.post(f"Question {n}?", key=f"key-{n}", choices=["yes", "no"]) for n in range(6)]
         for question in asked[:3]:
             await desk.answer(question.id, "yes", by="ann")
@@ -197,6 +198,9 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
         ]
         assert len(entries) == 9
         assert await ports.outbox.routing(workspace) == {"a": 1}
+        assert await ports.policies.stops(workspace) == [stop]
+        with pytest.raises(Stopped):
+            await stale.post("Pay?", form=Approval.of("pay", {}))
         found = await ports.directory.find_session(workspace, "d" * 64)
         assert found is not None and found[1].groups == {"ops"}  # noqa: PT018 -- one thing
         assert await ports.directory.find_key(workspace, "e" * 64)

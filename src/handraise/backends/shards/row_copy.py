@@ -153,6 +153,8 @@ async def stage(target: Connected, table: Table, rows: bytes) -> None:
         f"create temporary table if not exists {table.stage} (like handraise.{table.name}); "
         f"truncate {table.stage}"
     )
+    if not rows:  # not even the head of the format, which PostgreSQL would miss
+        return
     await target.copy_to_table(
         table.stage,
         source=io.BytesIO(rows),
