@@ -71,6 +71,16 @@ async def _ask(ctx: ServerContext) -> str:
 
 
 @contextlib.contextmanager
+def with_a_policy(stranger: Stranger) -> Iterator[None]:
+    """The same, and the policy of the page in a file."""
+    page = (HOW_TO / "write-a-policy.md").read_text(encoding="utf-8")
+    policy = page.partition("```yaml\n")[2].partition("```")[0]
+    (stranger.folder / "policy.yaml").write_text(policy, encoding="utf-8")
+    with with_people(stranger):
+        yield
+
+
+@contextlib.contextmanager
 def with_a_server(stranger: Stranger) -> Iterator[None]:
     """The same, a running server, and somebody who answers new questions."""
     (stranger.folder / "deploy.sh").write_text("#!/bin/sh\necho deployed\n", encoding="utf-8")
@@ -263,6 +273,7 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "write-a-channel.md": with_people,
     HOW_TO / "audit.md": with_people,
     HOW_TO / "stop-an-agent.md": with_people,
+    HOW_TO / "write-a-policy.md": with_a_policy,
     HOW_TO / "run-on-postgresql.md": with_tables,
     HOW_TO / "back-up-and-restore.md": with_a_database,
     HOW_TO / "upgrade.md": with_a_database,

@@ -24,6 +24,7 @@ from support.free_port import free_port
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SOON = 60.0
 HELPERS = {
+    "past_questions.py",
     "script.py",
     "scripted_agents.py",
     "scripted_langchain.py",
@@ -256,3 +257,32 @@ def test_an_inbox_in_an_application_of_ones_own(tmp_path: Path) -> None:
         assert given.status_code == 200
         assert [client.get(refund).json()["status"] for _ in range(2)] == ["paid 40", "paid before"]
         assert "Sign in" in client.get("/", follow_redirects=True).text
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "code"),
+    [
+        (
+            "refunds",
+            ["2 questions that people denied would be allowed:", "37 would go to group:finance, and did not"],
+            1,
+        ),
+        (
+            "deployments",
+            ["112 would be allowed at once, 16 denied", "40 would go to group:operations, and did not"],
+            0,
+        ),
+        (
+            "data_deletion",
+            [
+                "4 questions that people approved would be denied:",
+                "20 would go to group:data-owners, and did not",
+            ],
+            0,
+        ),
+    ],
+)
+def test_a_policy_is_tried_on_generated_history(name: str, said: list[str], code: int) -> None:
+    lines = [line.strip() for line in run(f"policies/{name}.py").splitlines()]
+    assert [each for each in said if each not in lines] == []
+    assert lines[-1] == f"The exit code is {code}."

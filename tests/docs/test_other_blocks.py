@@ -22,6 +22,7 @@ from handraise.cli.commands import app_with
 from handraise.client.http_transport import refusal, unreachable
 from handraise.model.routing import Routing
 from handraise.model.unknown_recipients import unknown_recipient
+from handraise.policies.decide import compile_document
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
 from support.doc_pages import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
@@ -100,6 +101,8 @@ def test_every_block_of_data_can_be_read(block: Block) -> None:
     match parsed:
         case {"prompt": _, "choices": _}:
             PostQuestion.model_validate(parsed)
+        case {"rules": [{"then": _}, *_]}:
+            compile_document(parsed)
         case {"rules": _}:
             Routing.model_validate(parsed)
         case {"mcpServers": {"handraise": {"command": "handraise", "args": words}}}:

@@ -119,8 +119,8 @@ class PolicyReplay:
         report.would_go_to_people += went_to_people or _ended_by_policy(question)
         if verdict.required is not None:
             report.required += 1
-            named = {name for need in verdict.required.needs for name in need.people}
-            report.sent_elsewhere.update(named.difference(question.recipients))
+            named = dict.fromkeys(name for need in verdict.required.needs for name in need.people)
+            report.sent_elsewhere.update(name for name in named if name not in question.recipients)
 
     def _compare(self, question: Question, rule: str, *, allows: bool) -> None:
         """Note a question if people decided it the other way."""
