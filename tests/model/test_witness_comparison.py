@@ -157,6 +157,9 @@ def test_from_a_day_on_every_seal_must_have_been_seen_soon() -> None:
     assert str(why).startswith("seal 1: the seal says that it was made 2026-03-01T13:00")
     assert compared(seals, anew, since=START + 2 * DAY) is None
     assert compared(seals, seen(seals[::12]), anew, since=START) is None
+    # A later seal that was seen in time covers an earlier one that was stamped once more.
+    again = seen([seals[0]], stamped_at=seals[0].sealed_at + 9 * DAY)
+    assert compared(seals, again, seen(seals[12::12]), anew, since=START) is None
 
 
 @pytest.mark.parametrize(

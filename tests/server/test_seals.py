@@ -18,6 +18,7 @@ from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.errors import UnsafeStore
 from handraise.model.errors import StoreUnavailable
+from handraise.model.seals import Seal
 from handraise.server import ServerSettings
 from handraise.server.audit_keys import load_signer, make_key
 from handraise.server.context import ServerContext, open_server
@@ -224,6 +225,27 @@ async def test_one_workspaces_trouble_is_not_the_others(monkeypatch: pytest.Monk
         monkeypatch.setattr(sealer, "seal", seal)
         assert await sealer.run() == 2
         assert await ctx.ledger.unsealed(limit=10) == ["b"]
+
+
+async def test_what_was_appended_is_recorded_although_the_server_stops() -> None:
+    began, may_go_on = asyncio.Event(), asyncio.Event()
+    recorded = []
+
+    async def record(seal: Seal) -> None:
+        began.set()
+        await may_go_on.wait()
+        recorded.append(seal.number)
+
+    async with open_server(ServerSettings(url="memory:", seal_interval=3_600)) as ctx:
+        await ctx.desk.post("Now?")
+        work = asyncio.create_task(Sealer(ctx.store, ctx.ledger, appended=record).run())
+        async with asyncio.timeout(SOON):
+            await began.wait()
+            work.cancel()
+            asyncio.get_running_loop().call_soon(may_go_on.set)
+            await asyncio.gather(work, return_exceptions=True)
+        assert work.cancelled()
+        assert recorded == [1]
 
 
 async def test_a_server_does_not_start_with_a_key_that_is_none(tmp_path: Path) -> None:

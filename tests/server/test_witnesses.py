@@ -9,19 +9,23 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pydantic
 import pytest
 
 from handraise import Approval
+from handraise.desk import sealer
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.model.witnesses import ChainHead
 from handraise.server import ServerSettings
 from handraise.server.audit_keys import KeySigner, load_signer, make_key
 from handraise.server.context import ServerContext, open_server
+from handraise.testing import ManualClock
 from support.command import Done, handraise
 from support.webhook_receiver import receiving
 from tests.channels.mail_servers import PostOffice, post_office
@@ -164,7 +168,9 @@ async def rebuild(file: Path, heads: Path, signer: KeySigner | None) -> None:
     connection.close()
     heads.unlink()
     async with open_backend(f"sqlite:///{file}") as ports:
-        assert await Sealer(ports.store, ports.ledger, signer).run() > 0
+        # One seal for each event, so that the new chain is not shorter.
+        with mock.patch.object(sealer, "AT_ONCE", 1):
+            assert await Sealer(ports.store, ports.ledger, signer).run() == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -210,12 +216,21 @@ async def test_a_witness_that_fails_is_tried_again_and_shown_and_holds_up_nothin
 ) -> None:
     path = tmp_path / "heads.jsonl"
     kept = heads_file(path)
-    async with open_server(settings(file, key, kept.settings)) as ctx:
+    async with open_server(settings(file, key, {})) as ctx:
         await denied(ctx)
+        assert ctx.signed_heads is not None
+        async with asyncio.timeout(SOON):
+            while await ctx.signed_heads.find("default") is None:
+                await asyncio.sleep(0.02)
+    # What was sealed before there was a witness is sent to it.
+    async with open_server(settings(file, key, kept.settings)) as ctx:
         await until(lambda: b'handraise_audit_witness_failing{witness="file"} 1.0' in ctx.metrics.render())
+        await denied(ctx)
         async with asyncio.timeout(SOON):
             while await ctx.ledger.unsealed(limit=1):
                 await asyncio.sleep(0.02)
+        failed = b'handraise_audit_witness_tries_total{status="failed",witness="file"} 3.0'
+        await until(lambda: failed in ctx.metrics.render())
     assert not path.exists(), "a file system that is not mounted must not go unnoticed"
     environment = {"audit_key": str(key), "audit_witnesses": json.dumps(kept.settings["audit_witnesses"])}
     doctor = await asyncio.to_thread(handraise, "doctor", url=f"sqlite:///{file}", **environment)
@@ -256,32 +271,36 @@ def test_the_settings_say_what_a_witness_needs(tmp_path: Path) -> None:
     assert "hush" not in repr(fine)
 
 
-async def stamped(file: Path, key: Path, kept: Kept) -> ChainHead:
-    async with open_server(settings(file, key, kept.settings)) as ctx:
-        await denied(ctx)
-        return await seen(ctx, kept)
-
-
 @pytest.mark.slow(
     "the rule is in tests/model/test_witness_comparison.py, and the gate has a genuine timestamp"
 )
 async def test_timestamps_that_were_made_anew_show_that_they_are_late(
     file: Path, key: Path, tmp_path: Path
 ) -> None:
+    # The authority's clock is the real one, and the seals say that they are older.
+    clock = ManualClock(datetime.now(UTC) - timedelta(days=10))
     async with witness("timestamp", tmp_path / "witness") as kept:
-        await stamped(file, key, kept)
-        trail = await asyncio.to_thread(exported, file, key)
+        async with open_server(settings(file, key, kept.settings), clock=clock) as ctx:
+            await denied(ctx)
+            await seen(ctx, kept)
         options = kept.save()
-        soon = [*options, "--witness-since", "2026-01-01"]
-        assert (await asyncio.to_thread(verified, trail, key, *soon)).returncode == 0
-        late = [*soon, "--witness-within", "0s"]
-        bad = await asyncio.to_thread(verified, trail, key, *late)
-        assert (bad.returncode, "it could have been rebuilt until then" in bad.stderr) == (1, True)
-        assert (await asyncio.to_thread(verified, trail, key, *options[:2])).returncode == 1
-        wrong = await asyncio.to_thread(verified, trail, key, *options[:2], "--witness-ca", f"{key}.pub")
-        assert (wrong.returncode, "no certificate" in wrong.stderr) == (1, True)
-        nonsense = await asyncio.to_thread(verified, trail, key, *options, "--witness-within", "soon")
-        assert (nonsense.returncode, "is not a span" in nonsense.stderr) == (1, True)
+    trail = await asyncio.to_thread(exported, file, key)
+
+    async def verify(*line: str) -> tuple[int, str]:
+        done = await asyncio.to_thread(verified, trail, key, *line)
+        return done.returncode, done.stderr
+
+    assert await verify(*options) == (0, "")
+    since = [*options, "--witness-since", f"{clock.now():%Y-%m-%d}"]
+    code, why = await verify(*since)
+    assert (code, "it could have been rebuilt until then" in why) == (1, True)
+    assert await verify(*since, "--witness-within", "11d") == (0, "")
+    code, why = await verify(*options[:2])
+    assert (code, "--witness-ca" in why) == (1, True)
+    code, why = await verify(*options[:2], "--witness-ca", f"{key}.pub")
+    assert (code, "no certificate" in why) == (1, True)
+    code, why = await verify(*options, "--witness-within", "soon")
+    assert (code, "is not a span" in why) == (1, True)
 
 
 @pytest.mark.slow("the gate has a folder of mails and a file of lines")
@@ -296,7 +315,9 @@ async def test_what_a_witness_kept_is_read_in_whatever_form_it_was_kept(
             "language": "de",
         }
         kept = Kept(mail, lambda: heads_in("\n".join(each.text for each in office.mails)), list)
-        await stamped(file, key, kept)
+        async with open_server(settings(file, key, kept.settings)) as ctx:
+            await denied(ctx)
+            await seen(ctx, kept)
     assert "Bewahren Sie diese E-Mail auf" in office.mails[0].text
     records = [head.record for head in kept.heads()]
     forms = tmp_path / "forms"

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+<<<<<<< HEAD
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+=======
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+>>>>>>> witnesses
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from handraise.model.errors import StoreUnavailable, UnsafeStore
 from handraise.model.events import Event, EventKind
@@ -23,12 +28,14 @@ from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Head, Ledger, SignedHeads, Store
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 AT_ONCE = 1_000
 """The most events that a seal covers."""
 _WORKSPACES = 1_000
 _CHECKED_AT_ONCE = 50
 _SEALS = 20
+_FINISHED_WITHIN = 5.0
 
 
 class BrokenChain(UnsafeStore):
@@ -233,10 +240,14 @@ class Sealer:
         )
         if self._signer is not None:
             seal = signed(seal, self._signer)
-        if not await self._ledger.append(seal, removals=[each.number for each in removals]):
+        return await _finish(self._append(seal, [each.number for each in removals]))
+
+    async def _append(self, seal: Seal, removals: Sequence[int]) -> bool:
+        """Append a seal and record that this process did; False if the store refused it."""
+        if not await self._ledger.append(seal, removals=removals):
             return False
         if self._signer is not None:
-            await self._heads.put(workspace, HeadMark(seal.number, seal.digest))
+            await self._heads.put(seal.workspace, HeadMark(seal.number, seal.digest))
         if self._appended is not None:
             await self._appended(seal)
         return True
@@ -300,6 +311,18 @@ class MemoryHeads:
     async def list_workspaces(self, *, after: str, limit: int) -> Sequence[str]:
         """Workspaces by name; see the port."""
         return sorted(each for each in self._heads if each > after)[:limit]
+
+
+async def _finish(work: Coroutine[None, None, T]) -> T:
+    """Do something, and finish it if this task is cancelled meanwhile, unless that takes too long."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=_FINISHED_WITHIN)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _is_genuine(signer: Signer, seal: Seal) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
-from handraise.desk.sealer import Sealer
+from handraise.desk.sealer import BrokenChain, Sealer
 from handraise.desk_factory import open_backend
 from handraise.model.drafting import Limits
 from handraise.model.problems import HandraiseError
@@ -38,6 +38,7 @@ _DELETE_AFTER = timedelta(days=1)
 _DELETE_BATCH = 1_000
 _DELETE_INTERVAL = 600.0
 _QUEUE_STATS_INTERVAL = 15.0
+_OLD_HEADS_AT_ONCE = 100
 
 
 @dataclass(slots=True)
@@ -243,9 +244,22 @@ def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
     async def seal() -> None:
         await sealer.run()
         ctx.metrics.set_audit_refused(len(sealer.refused))
+<<<<<<< HEAD
         ctx.metrics.set_audit_failed(len(sealer.failed))
+=======
+        if ctx.witness_queue is not None:
+            await _queue_old_heads(ctx.witness_queue, sealer)
+>>>>>>> witnesses
 
     return seal
+
+
+async def _queue_old_heads(queue: WitnessQueue, sealer: Sealer) -> None:
+    """Send witnesses the heads of chains that ended before there was a witness."""
+    for workspace in await queue.list_missing(limit=_OLD_HEADS_AT_ONCE):
+        with suppress(BrokenChain):  # the sealer has logged it
+            if (last := (await sealer.check(workspace)).seal) is not None:
+                await queue.take(last)
 
 
 async def _delete_expired(ctx: ServerContext) -> None:

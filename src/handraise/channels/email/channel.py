@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 import ssl
 import time
 from collections import OrderedDict
@@ -30,7 +29,7 @@ from handraise.channels.email.mail_body import (
 )
 from handraise.channels.email.mail_texts import on_replying, only_on_the_page, subject_of
 from handraise.channels.email.mailbox import mailbox_reader
-from handraise.channels.email.mime import build_mail
+from handraise.channels.email.mime import build_mail, id_host
 from handraise.channels.email.reply_address import ReplyAddress, ReplyAddresses, Token
 from handraise.channels.email.reply_parser import Marks, fresh_text
 from handraise.channels.email.server_urls import MailServer, address_in
@@ -54,7 +53,6 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _PATIENCE = timedelta(days=2)
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
 _MOST_REMEMBERED = 10_000
 _MOST_TOLD = 5
 _MOST_CLAIMS = 5
@@ -86,7 +84,7 @@ async def open_email(
         SmtpRelay(smtp, verify=verify),
         rate_limit_key=f"email {smtp.host.lower()}:{smtp.port}",
         sender=sender,
-        host=host if _HOST.fullmatch(host) else "localhost",
+        host=id_host(host),
         addresses=ReplyAddresses(reply_to, *keys) if reply_to is not None and keys else None,
         inbound_secret=inbound_secret,
         authserv_id=authserv_id,

@@ -15,6 +15,7 @@ from typing import Literal
 
 from handraise.channels.email.mail_body import Rendered
 
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
 _ID = re.compile(r"[!-;=?-~]{1,900}")
 _LINE, _END = 78, "\r\n"
 _POLICY = SMTP.clone(max_line_length=_LINE, cte_type="7bit")
@@ -51,6 +52,11 @@ def build_mail(
     ids = {"Message-ID": [id], "In-Reply-To": [in_reply_to] if in_reply_to else [], "References": references}
     headers = [*(_id_header(*each) for each in ids.items()), _subject_header(rendered.subject)]
     return b"".join(headers) + mail.as_bytes()
+
+
+def id_host(host: str) -> str:
+    """A host as it can be in the id of a mail."""
+    return host if _HOST.fullmatch(host) else "localhost"
 
 
 def _subject_header(text: str) -> bytes:

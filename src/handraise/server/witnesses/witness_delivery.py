@@ -79,9 +79,24 @@ class WitnessDelivery:
         self._interval = interval
         self._metrics = metrics
         self._now = now
+        self._stopping = False
+        self._sending: asyncio.Task[tuple[str | None, float]] | None = None
 
     async def run(self) -> None:
         """Send what is due, unless another process does it or it is too soon."""
+        work = asyncio.create_task(self._run())
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The claim must not stay behind. Before Python 3.12, `asyncio.wait_for`, which the mail client uses, can
+            # swallow a cancellation.
+            self._stopping = True
+            if self._sending is not None:
+                self._sending.cancel()
+            await asyncio.wait([work])
+            raise
+
+    async def _run(self) -> None:
         longest = max(self._interval, _LEASE, _LAST_RETRY)
         if await self._queue.claim(self._address.id, now=self._now(), lease=_LEASE, longest=longest):
             await self._run_round()
@@ -101,11 +116,14 @@ class WitnessDelivery:
 
     async def _run_round(self) -> None:
         before = await self._queue.state(self._address.id)
-        try:
-            problem, wait = await self._send_due()
-        except asyncio.CancelledError:
+        self._sending = asyncio.create_task(self._send_due())
+        if self._stopping:
+            self._sending.cancel()
+        await asyncio.wait([self._sending])
+        if self._stopping:
             await self._queue.release(self._address.id, next_at=self._now())
-            raise
+            return
+        problem, wait = self._sending.result()
         self._metrics.count_witness_try(self.label, sent=problem is None)
         if problem is None:
             await self._succeeded(before)
@@ -117,6 +135,8 @@ class WitnessDelivery:
         after = ""
         try:
             while heads := await self._queue.due(self._address.id, after=after, limit=self._sender.batch):
+                if self._stopping:
+                    break  # its cancellation was swallowed
                 await self._sender.send(heads)
                 await self._queue.mark_sent(self._address.id, heads, now=self._now(), lease=_LEASE)
                 after = heads[-1].workspace

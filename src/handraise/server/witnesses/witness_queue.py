@@ -44,6 +44,9 @@ _DUE = """
 select h.record from witness_heads h left join witness_sent s on s.witness = ? and s.workspace = h.workspace
 where h.workspace > ? and (s.digest is null or s.digest <> h.digest) order by h.workspace limit ?
 """
+_MISSING = """
+select workspace from heads where not exists (select 1 from witness_heads h where h.workspace = heads.workspace) limit ?
+"""
 _SENT = """
 insert into witness_sent (witness, workspace, digest) values (?, ?, ?)
 on conflict (witness, workspace) do update set digest = excluded.digest
@@ -92,6 +95,10 @@ class WitnessQueue:
             json.dumps(head.record),
         )
         await self._file.write(lambda connection: connection.execute(_PUT, values))
+
+    async def list_missing(self, *, limit: int) -> Sequence[str]:
+        """Workspaces whose seals were signed, but of which no head was ever stored here: they had no witness then."""
+        return [workspace for (workspace,) in await self._file.read(_MISSING, limit)]
 
     async def claim(self, witness: str, *, now: float, lease: float, longest: float) -> bool:
         """Whether this process sends to a witness now: heads are due, and it is time. The claim ends by itself.

@@ -97,6 +97,7 @@ class MailWitness:
     batch = _MOST_LINES
 
     def __init__(self, settings: ServerSettings, to: str) -> None:
+        from handraise.channels.email.mime import id_host  # noqa: PLC0415 -- an extra
         from handraise.channels.email.smtp import SmtpRelay  # noqa: PLC0415 -- an extra
 
         smtp = settings.email_smtp_url
@@ -104,7 +105,7 @@ class MailWitness:
         self._sender = read_sender(settings.email_from or "")
         self._to = to
         self._locale = settings.locale
-        self._host = urlsplit(settings.base_url).hostname or "localhost"
+        self._host = id_host(urlsplit(settings.base_url).hostname or "")
 
     async def send(self, heads: Sequence[ChainHead]) -> None:
         """Send one mail with all heads."""
