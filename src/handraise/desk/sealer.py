@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-<<<<<<< HEAD
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-=======
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
->>>>>>> witnesses
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar

@@ -244,12 +244,9 @@ def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
     async def seal() -> None:
         await sealer.run()
         ctx.metrics.set_audit_refused(len(sealer.refused))
-<<<<<<< HEAD
         ctx.metrics.set_audit_failed(len(sealer.failed))
-=======
         if ctx.witness_queue is not None:
             await _queue_old_heads(ctx.witness_queue, sealer)
->>>>>>> witnesses
 
     return seal
 
