@@ -11,7 +11,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from handraise import Answered, Approval, Responder, StillPending, StoreUnavailable, __version__, open_desk
+from handraise import (
+    Answered,
+    Approval,
+    Confirm,
+    Responder,
+    StillPending,
+    StoreUnavailable,
+    __version__,
+    open_desk,
+)
 from handraise.backends.hint_codec import LONGEST, decoded, encoded
 from handraise.backends.postgres import schema
 from handraise.backends.postgres.durability import durability_of
@@ -22,7 +31,7 @@ from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.identities import Role
-from handraise.model.questions import Ref
+from handraise.model.questions import Draft, Need, Ref
 from handraise.testing import ManualClock, promise
 from tests.conftest import migrated
 
@@ -399,6 +408,42 @@ async def test_a_grant_that_ends_while_it_is_applied_waits_or_wins(
             await asyncio.wait_for(ending, SOON)
             last = await desk.post("Pay?", form=form, recipients=["group:ops"])
             assert await desk.apply_grant(last.id) is None
+
+
+@promise("P11")
+@pytest.mark.parametrize("lost", ["removed", "left"])
+async def test_a_voter_who_leaves_the_group_that_a_vote_counts_for_waits_or_wins(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], lost: str
+) -> None:
+    workspace = f"late-need-{lost}-{uuid.uuid4().hex}"
+    async with open_backend(postgres) as backend:
+        directory = backend.directory
+        await directory.put_person(workspace, "lee", name="Lee", email=None, role=Role.MEMBER)
+        await directory.put_group(workspace, "legal", ["lee"])
+        needs = (Need(("group:legal",)),)
+        drafts = [
+            Draft(id=each, workspace=workspace, asker="bot", prompt="?", form=Confirm(), needs=needs)
+            for each in "ab"
+        ]
+        await backend.store.insert(drafts)
+        async with desk_from_store(backend.store, backend.bus, workspace=workspace) as desk:
+            held = plain.transaction()
+            await held.start()
+            row = "select from handraise.questions where workspace = $1 and id = 'a' for update"
+            await plain.execute(row, workspace)
+            voting = asyncio.create_task(desk.answer("a", True, by="lee"))
+            await _blocked(plain, 1)
+            leaving: Coroutine[Any, Any, object] = directory.put_group(workspace, "legal", [])
+            removing: Coroutine[Any, Any, object] = directory.remove_person(workspace, "lee")
+            ends, other = (leaving, removing) if lost == "left" else (removing, leaving)
+            other.close()
+            ending: asyncio.Task[object] = asyncio.create_task(ends)
+            await _blocked(plain, 2, unless=ending)
+            assert not ending.done()
+            await held.rollback()
+            assert (await asyncio.wait_for(voting, SOON)).status == "answered"
+            await asyncio.wait_for(ending, SOON)
+            assert (await desk.answer("b", True, by="lee")).missing == (1,)
 
 
 async def _blocked(
