@@ -26,6 +26,8 @@ _REQUEST = (
     "finish/commit",
     "consume",
     "consume/commit",
+    "release",
+    "release/commit",
 )
 _TIDY = (
     "copy_settled",
@@ -403,6 +405,8 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "consume",
             "consume/log",
             "consume/log/commit",
+            "release",
+            "release/commit",
         ),
     },
 }
@@ -483,9 +487,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "put_routing",
         }
     ),
-    "it comes only after a failure, and the runs of others go through it": frozenset(
-        {"release", "read_request"}
-    ),
+    "it comes only after a failure, and the runs of others go through it": frozenset({"read_request"}),
     "it is decided by the row that `consume` changes, and the contract has the race of the two": frozenset(
         {"take_back", "take_back_archived"}
     ),

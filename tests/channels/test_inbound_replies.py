@@ -13,6 +13,7 @@ from handraise.channels import Replies, Reply
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
+from handraise.desk.policy_cache import PolicyCache
 from handraise.desk_factory import open_backend
 from handraise.events import EventKind
 from handraise.model.deliveries import Address
@@ -48,7 +49,7 @@ async def ports(address: str, workspace: str) -> AsyncIterator[Backend]:
 
 @pytest.fixture
 async def desk(ports: Backend, workspace: str) -> AsyncIterator[LocalDesk]:
-    engine = Engine(ports.store, ports.bus, poll_interval=0.05)
+    engine = Engine(ports.store, ports.bus, poll_interval=0.05, policies=PolicyCache(ports.policies))
     yield LocalDesk(engine, workspace=workspace, asker="bot", new_id=uuid7_ids(), limits=Limits())
     await engine.close()
 
@@ -186,6 +187,18 @@ class TestWho:
 
 
 class TestWhat:
+    @promise("P18")
+    async def test_whoever_may_answer_is_told_that_it_is_stopped_and_by_whom(
+        self, desk: LocalDesk, replies: Replies, ports: Backend, workspace: str
+    ) -> None:
+        question = await desk.post("Pay?", form=Approval.of("pay", {}), recipients=["ann"])
+        await ports.policies.stop(workspace, tool="pay", why="wrong account", by="boss")
+        said = await replies.take(reply(workspace, question.id, value="approve"))
+        assert (said.kind, "boss stopped tool 'pay'" in said.text) == ("refused", True)
+        assert said.text.endswith("wrong account")
+        assert (await replies.take(reply(workspace, question.id, "U3", value="approve"))).text == REFUSED
+        assert (await replies.take(reply(workspace, question.id, value="deny"))).kind == "taken"
+
     @promise("P12")
     async def test_what_does_not_fit_is_told_and_the_question_waits(
         self, desk: LocalDesk, replies: Replies, workspace: str

@@ -99,6 +99,28 @@ class WorkspaceEventCases:
         assert "s3cret" not in repr([event.data for event in found])
         assert found[-1].details == {"from": {"rules": []}, "to": {}}
 
+    @promise("P17", "P18")
+    async def test_a_stop_and_its_end_are_sealed_with_who_did_it(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        for _ in range(2):  # the second time it is the same stop
+            stop = await ports.policies.stop(workspace, agent="bot", why="wrong rows", by="boss")
+        for _ in range(2):
+            await ports.policies.resume(workspace, stop.id, by="ana")
+        found = await _final(ports, workspace, 2)
+        assert [(event.kind.value, event.by) for event in found] == [
+            ("stop.begun", "boss"),
+            ("stop.ended", "ana"),
+        ]
+        said = {"stop": stop.id, "agent": "bot", "tool": None, "why": "wrong rows"}
+        assert [event.details for event in found] == [said, said]
+        await _seal(ports, workspace)
+        lines = [line async for line in export_lines(ports.store, ports.ledger, workspace)]
+        assert verify(lambda: lines, unsigned=True).fault is None
+        forged = [line.replace('"agent":"bot"', '"agent":"eve"') for line in lines]
+        assert forged != lines
+        assert verify(lambda: forged, unsigned=True).fault is not None
+
     @promise("P17")
     async def test_events_of_the_workspace_are_sealed_in_their_order_and_are_in_no_feed(
         self, ports: Backend, workspace: str
