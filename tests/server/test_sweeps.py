@@ -163,6 +163,8 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
         "channel": "webhook",
         "address_id": f"pager of {workspace}",
         "session_id": f"phone of {workspace}",
+        "version": "1",
+        "rule": "every refund",
     }
     await ctx.directory.open_session(
         workspace,
@@ -171,6 +173,9 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
         person="ana",
         how="sign-in",
         lasts=timedelta(days=1),
+    )
+    await ctx.policies.put(
+        workspace, {"rules": [{"name": ids["rule"], "then": "allow"}]}, by="root", expected=0
     )
     await ctx.outbox.put_address(
         Address(workspace=workspace, recipient="ana", channel="webhook", id=ids["address_id"], to=None)
