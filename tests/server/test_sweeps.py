@@ -164,6 +164,8 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
         "address_id": f"pager of {workspace}",
         "session_id": f"phone of {workspace}",
         "stop_id": (await ctx.policies.stop(workspace, tool="none", why="broken", by="root")).id,
+        "version": "1",
+        "rule": "every refund",
     }
     await ctx.directory.open_session(
         workspace,
@@ -172,6 +174,9 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
         person="ana",
         how="sign-in",
         lasts=timedelta(days=1),
+    )
+    await ctx.policies.put(
+        workspace, {"rules": [{"name": ids["rule"], "then": "allow"}]}, by="root", expected=0
     )
     await ctx.outbox.put_address(
         Address(workspace=workspace, recipient="ana", channel="webhook", id=ids["address_id"], to=None)
@@ -339,7 +344,7 @@ async def test_an_id_of_another_workspace_is_like_one_that_is_nowhere(
     untouched = await digest(database, theirs.workspace)
     ids = {**theirs.ids, "id": theirs.ids["question_id"]}
     # Names, unlike ids, mean something in every workspace; the test below shows that they reach nothing of theirs.
-    for name in set(ids) - {"person_id", "conversation", "name", "recipient", "channel"}:
+    for name in set(ids) - {"person_id", "conversation", "name", "recipient", "channel", "version", "rule"}:
         if f"{{{name}}}" not in operation.path and (name, operation.path) != ("id", "/v1/outcomes"):
             continue
         seen = []

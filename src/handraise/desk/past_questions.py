@@ -13,7 +13,7 @@ from handraise.policies.policy_replay import PolicyReplay, ReplayReport
 from handraise.policies.suggestions import Suggestion, Suggestions
 from handraise.ports import Filter, SettledPage, Store
 
-_PAGE = 500
+_PAGE = 250
 Progress = Callable[[Sequence[Question]], None]
 """Is called with each page that was read."""
 

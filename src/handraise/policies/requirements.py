@@ -52,14 +52,14 @@ class Requirements:
             "needs": self._needs_of(draft),
         }
         if self.replaces or (self.needs and draft.recipients):
-            named = (name for need in values["needs"] for name in need.people)
-            values["recipients"] = tuple(
-                dict.fromkeys((*(() if self.replaces else draft.recipients), *named))
-            )
-            values["steps"] = _only_to(draft.steps, values["recipients"])
+            named = [name for need in self.needs for name in need.people]
+            asked = () if self.replaces else draft.recipients
+            values["recipients"] = tuple(dict.fromkeys((*asked, *named)))
             # With other people among the recipients, the quorum alone does not say that nobody counts for two groups.
             everybody = {*values["recipients"]}
             values["needs"] += tuple(need for need in self.distinct if {*need.people} != everybody)
+        if self.replaces:
+            values["steps"] = _only_to(draft.steps, values["recipients"])
         if self.replaces and len(values["needs"]) == 1:
             values["needs"] = ()  # recipients and quorum say the same
         if isinstance(draft.form, Approval):
