@@ -42,6 +42,16 @@ def with_people(stranger: Stranger) -> Iterator[None]:
     yield
 
 
+@contextlib.contextmanager
+def with_a_mount(stranger: Stranger) -> Iterator[None]:
+    """The same, and a file system of another machine."""
+    mount = stranger.folder.parent / "mount"
+    mount.mkdir()
+    stranger.replaced["/mnt/witness"] = str(mount)
+    with with_people(stranger):
+        yield
+
+
 async def _furnish(url: str, stranger: Stranger) -> None:
     async with open_server(ServerSettings(url=url, port=int(stranger.environment["HANDRAISE_PORT"]))) as ctx:
         for name, role in (
@@ -271,7 +281,7 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     ROOT / "README.md": with_people,
     HOW_TO / "run-a-server.md": with_the_repository,
     HOW_TO / "write-a-channel.md": with_people,
-    HOW_TO / "audit.md": with_people,
+    HOW_TO / "audit.md": with_a_mount,
     HOW_TO / "stop-an-agent.md": with_people,
     HOW_TO / "write-a-policy.md": with_a_policy,
     HOW_TO / "run-on-postgresql.md": with_tables,

@@ -302,9 +302,9 @@ def _show(verdict: Verdict) -> None:
 def _witness_text(witness: Witness) -> str:
     """What a witness showed."""
     how = "stamped" if witness.stamped else "seen"
+    agree = "1 head agrees" if witness.compared == 1 else f"{witness.compared} heads agree"
     text = (
-        f"{witness.name}: {witness.compared} heads agree, {how} {instant_text(witness.first.at)} "
-        f"to {instant_text(witness.last.at)}"
+        f"{witness.name}: {agree}, {how} {instant_text(witness.first.at)} to {instant_text(witness.last.at)}"
     )
     rest = [
         (witness.older, "of seals that retention removed"),

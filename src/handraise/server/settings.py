@@ -350,8 +350,8 @@ class ServerSettings(BaseSettings):
     audit_witnesses: tuple[str, ...] = pydantic.Field(
         default=(),
         repr=False,
-        description="who gets the heads of the audit trail, as JSON: `file:///mnt/witness/heads.jsonl`, `https://…`, "
-        "`mailto:audit@example.com` or `rfc3161+https://…`",
+        description='who gets the heads of the audit trail, as JSON: `["file:///mnt/witness/heads.jsonl"]`; also `https://…`, '
+        "`mailto:…` and `rfc3161+https://…`",
     )
     log_format: Literal["json", "console"] | None = pydantic.Field(
         default=None, description="`json` or `console`; by default `console` at a terminal"
