@@ -48,6 +48,7 @@ from handraise.conversations import (
 )
 from handraise.forms import NotAnAnswer, Understood
 from handraise.model.provenance import Provenance
+from handraise.presentation.translation import Locale, use_locale
 from handraise.testing import ManualClock, promise
 
 PROMPT = "What is your order number?"
@@ -242,6 +243,16 @@ async def test_an_insufficient_reply_is_kept_and_the_same_question_is_asked_agai
         await chat.write("A-17")
         assert agent.calls == [("sufficient", "A-17", {"wants": "refund"})]
         assert await chat.kinds(question_id) == ["asked", "sent", "attempted", "answered"]
+
+
+async def test_what_is_said_besides_the_question_is_in_the_language_of_the_reader() -> None:
+    async with chat_with(Support()) as chat:
+        with use_locale(Locale("de")):
+            await chat.write("refund")
+            await chat.write("17")
+        assert chat.said[1].startswith("Das lässt sich nicht als Antwort verstehen: order numbers start")
+        await chat.write("18")
+        assert chat.said[2].startswith("I cannot take that as an answer: order numbers start")
 
 
 @promise("P13")
