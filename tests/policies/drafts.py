@@ -17,17 +17,16 @@ NOON = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
 def refund(amount: object = 50, *, asker: str = "support", **options: Any) -> Draft:
     """A question whether to pay an amount back. Options of the form begin with `form_`."""
     shape = {name.removeprefix("form_"): options.pop(name) for name in [*options] if name.startswith("form_")}
-    form = Approval.of("refund", {"amount": amount}, **shape)
-    return compose(
-        "Refund?", {"form": form, **options}, new_id="q1", workspace="w", asker=asker, limits=Limits()
-    )
+    asked: Any = {"form": Approval.of("refund", {"amount": amount}, **shape), **options}
+    return compose("Refund?", asked, new_id="q1", workspace="w", asker=asker, limits=Limits())
 
 
 def open_question(**options: Any) -> Draft:
     """A question that asks for no approval."""
+    asked: Any = {"choices": ["a", "b"], **options}
     return compose(
         "Which?",
-        {"choices": ["a", "b"], **options},
+        asked,
         new_id="q2",
         workspace="w",
         asker="support",

@@ -87,11 +87,12 @@ def approvals(draw: st.DrawFn) -> Draft:
     scopes = (
         ("once",) if risk == "high" or quorum > 1 else draw(st.sampled_from([("once",), ("once", "always")]))
     )
-    recipients = draw(st.one_of(st.just([]), names))
+    recipients: list[str] = draw(st.one_of(st.just([]), names))
     if recipients and not any(name.startswith("group:") for name in recipients):
         quorum = min(quorum, len(recipients))
     options: dict[str, Any] = {}
-    if recipients and draw(st.booleans()):
+    escalates: bool = draw(st.booleans())
+    if recipients and escalates:
         options["timeline"] = Timeline(escalate=Escalation(after="1h", to=draw(names)), expire="2h")
     return refund(
         recipients=recipients,

@@ -10,7 +10,7 @@ from handraise.model.errors import InvalidPolicy
 from handraise.policies.decide import compile_document
 from handraise.policies.rules import MAX_EXPRESSION, MAX_RULES, named_recipients, parse_policy
 
-ALLOW = {"allow": {}}
+ALLOW: dict[str, Any] = {"allow": {}}
 
 
 def problems(document: Any) -> list[str]:

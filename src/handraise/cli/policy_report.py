@@ -28,7 +28,7 @@ def progress_bar(label: str, since: datetime) -> Iterator[Progress]:
         return
     now = datetime.now(UTC)
     whole = max((now - since).total_seconds(), 1.0)
-    with typer.progressbar(length=1_000, label=label, file=sys.stderr) as bar:  # type: ignore[var-annotated] # it has no items
+    with typer.progressbar(length=1_000, label=label, file=sys.stderr) as bar:
 
         def advance(page: Sequence[Question]) -> None:
             last = page[-1].outcome

@@ -21,9 +21,9 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # its stubs have no types
             raise yaml.MarkedYAMLError(problem="a policy cannot use aliases", problem_mark=mark)
-        return super().compose_node(parent, index)  # type: ignore[no-untyped-call] # its stubs have no types
+        return super().compose_node(parent, index)
 
 
 def read_document(text: str | bytes) -> Any:

@@ -126,8 +126,10 @@ class ReplayRecord(Record):
     @classmethod
     def of(cls, report: ReplayReport) -> ReplayRecord:
         """The record of a report."""
-        as_they_are = ("questions", "fewer", "allowed", "denied", "required", "denied_but_allowed")
-        as_they_are += ("approved_but_denied", "oldest", "newest", "truncated")
+        as_they_are = [
+            *("questions", "fewer", "allowed", "denied", "required", "denied_but_allowed"),
+            *("approved_but_denied", "oldest", "newest", "truncated"),
+        ]
         one, other = report.denied_but_allowed_list, report.approved_but_denied_list
         return cls(
             **{name: getattr(report, name) for name in as_they_are},
