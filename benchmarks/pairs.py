@@ -3,7 +3,7 @@
 A pair is one question asked and answered: two commits, two events, and all of the desk's checks. Measured beside it,
 with the statements that the desk sends: pgbench at its best client count, and bare asyncpg that gathers concurrent
 calls into batches, on one connection or two, whichever is faster. `cpu_us` is what a pair costs the process that asks
-and answers.
+and answers. The same is measured in a workspace whose policy has 100 rules, of which one matches.
 """
 
 from __future__ import annotations
@@ -13,19 +13,38 @@ from functools import partial
 from benchmarks import bare
 from benchmarks.harness import Run, Work, costed, main, rate
 from handraise import open_desk
+from handraise.desk_factory import open_backend
+from handraise.model.json_values import Json
 from support.database import own_database
 
 RATIOS = {
     "ratio_to_pgbench": ("desk_pairs_per_s", "pgbench_pairs_per_s"),
     "ratio_to_bare_coalesced": ("desk_pairs_per_s", "bare_coalesced_pairs_per_s"),
     "ratio_of_cpu_to_bare_coalesced": ("desk_pairs_cpu_us", "bare_1_connection_pairs_cpu_us"),
+    "ratio_with_100_rules": ("desk_with_100_rules_pairs_per_s", "desk_pairs_per_s"),
+    "ratio_of_cpu_with_100_rules": ("desk_with_100_rules_pairs_cpu_us", "desk_pairs_cpu_us"),
     "ratio_of_one_caller": ("desk_1_caller_pairs_per_s", "bare_1_caller_pairs_per_s"),
 }
 
 
-async def desk_pairs(address: str, callers: int, seconds: float) -> float:
+async def add_policy(address: str, workspace: str) -> None:
+    """Give a workspace a policy of 100 rules: 99 about tools, and one that every question matches."""
+    rules: list[Json] = [
+        {
+            "name": f"tool {number}",
+            "when": f"tool == 'tool-{number}' && args.amount > {number} && hour >= 8",
+            "then": {"require": {"people": ["group:finance"], "quorum": 2}},
+        }
+        for number in range(99)
+    ]
+    rules.append({"name": "everything", "when": "agent == 'agent'", "then": {"require": {"veto": True}}})
+    async with open_backend(address, connections=2) as ports:
+        await ports.policies.put(workspace, {"rules": rules}, by="bench", expected=0)
+
+
+async def desk_pairs(address: str, callers: int, seconds: float, workspace: str = "bench") -> float:
     """Pairs a second through one desk with concurrent callers."""
-    async with open_desk(address, workspace="bench") as desk:
+    async with open_desk(address, workspace=workspace) as desk:
 
         async def pair() -> None:
             await desk.answer(await bare.ask(desk), "Canary", by="ana")
@@ -40,6 +59,7 @@ async def measure(run: Run) -> None:
         pair = await bare.desk_pair(address)
         both = (pair.ask, pair.answer)
         await desk_pairs(address, 8, 0.3)
+        await add_policy(address, "ruled")
         coalescing: dict[str, dict[str, int]] = {
             "bare_1_connection_pairs": {"connections": 1},
             "bare_2_connections_pairs": {"connections": 2, "at_most": 64},
@@ -51,6 +71,7 @@ async def measure(run: Run) -> None:
         await run.mixed(
             {
                 "desk_pairs": lambda: costed(desk_pairs(address, callers, seconds)),
+                "desk_with_100_rules_pairs": lambda: costed(desk_pairs(address, callers, seconds, "ruled")),
                 **{name: coalesced(how) for name, how in coalescing.items()},
                 **{
                     f"pgbench_{clients}_pairs_per_s": partial(bare.pgbench, address, both, clients, seconds)

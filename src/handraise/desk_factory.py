@@ -19,7 +19,7 @@ from handraise.desk.recipient_check import Recipients
 from handraise.model.drafting import Limits
 from handraise.model.durations import Span
 from handraise.model.errors import UnknownAddress
-from handraise.ports import Backend, Bus, Clock, Directory, IdFactory, Store
+from handraise.ports import Backend, Bus, Clock, Directory, IdFactory, Policies, Store
 from handraise.ports.desk import Desk
 from handraise.wire.credentials import Credentials
 
@@ -169,7 +169,8 @@ async def _open_desk(
             backend.store,
             backend.bus,
             directory=backend.directory,
-            policies=PolicyCache(backend.policies, clock),
+            policies=backend.policies,
+            clock=clock,
             keep_settled=keep_settled,
             pending_quota=pending_quota,
             **options,
@@ -184,7 +185,8 @@ async def desk_from_store(
     bus: Bus,
     *,
     directory: Directory | None = None,
-    policies: PolicyCache | None = None,
+    policies: Policies | None = None,
+    clock: Clock | None = None,
     keep_settled: timedelta | None = None,
     pending_quota: int | None = None,
     **options: Unpack[DeskOptions],
@@ -193,7 +195,8 @@ async def desk_from_store(
 
     With a `directory`, a person who is named by a text has their groups from there, and a question to
     somebody whom it does not know is refused. `policies` are those of the store's workspaces: if one has a
-    policy and they are not given, nothing can be posted there.
+    policy and they are not given, nothing can be posted there. `clock` is the store's, for rules about the
+    time of day.
     """
     if pending_quota is not None and pending_quota < 1:
         raise ValueError(f"pending_quota is at least 1, or None for any number, not {pending_quota}")
@@ -206,7 +209,7 @@ async def desk_from_store(
         quota=pending_quota,
         directory=directory,
         recipients=None if directory is None else Recipients(directory),
-        policies=policies,
+        policies=PolicyCache(policies, clock),
     )
     try:
         yield LocalDesk(

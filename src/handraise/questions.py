@@ -1,10 +1,11 @@
-"""Questions, and what belongs to them: options, limits, votes, timelines, grants."""
+"""Questions, and what belongs to them: options, limits, votes, timelines, grants, rulings."""
 
 from handraise.model.drafting import Limits, QuestionOptions
 from handraise.model.grants import Grant
 from handraise.model.people import Responder
 from handraise.model.provenance import Provenance
-from handraise.model.questions import Draft, Question, Ref, Vote
+from handraise.model.questions import Draft, Need, Question, Ref, Vote
+from handraise.model.rulings import Match, Ruling
 from handraise.model.timelines import Escalation, Timeline
 from handraise.wire.records import question_to_dict
 
@@ -13,11 +14,14 @@ __all__ = [
     "Escalation",
     "Grant",
     "Limits",
+    "Match",
+    "Need",
     "Provenance",
     "Question",
     "QuestionOptions",
     "Ref",
     "Responder",
+    "Ruling",
     "Timeline",
     "Vote",
     "question_to_dict",

@@ -89,6 +89,8 @@ async def test_every_field_of_a_question_is_read_from_its_row_or_is_listed_as_no
 ) -> None:
     async with open_sqlite(tmp_path / "questions.db") as backend:
         draft = Draft(**{each.name: getattr(FULL, each.name) for each in fields(Draft)})
+        for version in range(3):  # the one that the question was decided by
+            await backend.policies.put(FULL.workspace, {}, by="ops", expected=version)
         await backend.store.insert([draft])
     with sqlite3.connect(tmp_path / "questions.db") as connection:
         connection.row_factory = sqlite3.Row

@@ -24,8 +24,8 @@ from handraise.channels.telegram.entities import (
     ours,
 )
 from handraise.channels.telegram.references import QuestionReference, QuestionReferences
+from handraise.model.evidence import check_evidence
 from handraise.model.forms import Confirm
-from handraise.model.people import check_evidence
 from handraise.testing.contract.channel import a_question
 from tests.channels.telegram_peer import BOT_TOKEN
 from tests.channels.telegram_rules import check_text

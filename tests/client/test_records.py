@@ -22,7 +22,7 @@ from handraise import (
     Withdrawn,
 )
 from handraise.model.timelines import steps_of
-from handraise.questions import Vote
+from handraise.questions import Match, Need, Ruling, Vote
 from handraise.wire.records import LEFT_OUT, OutcomeRecord, QuestionRecord
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -58,6 +58,14 @@ FULL = Question(
     steps=steps_of(ENDS),
     trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     undo_for=5.0,
+    needs=(Need(("group:ops", "ana"), 2, 1),),
+    evidence="session",
+    ruling=Ruling(
+        version=3,
+        matches=(Match(rule="Ops decide", effect="require", mode="observe", failed=True),),
+        asked={"quorum": 1},
+        checked="abc",
+    ),
     asked_at=AT,
     status=Status.ANSWERED,
     attempts=1,

@@ -16,8 +16,8 @@ import pytest
 from handraise import Desk, Status
 from handraise.forms import AnyForm, Risk, Scope
 from handraise.model.deliveries import DeliveryStatus
+from handraise.model.evidence import _STRONG, _WHY_WEAK, VOUCHED
 from handraise.model.identities import Role
-from handraise.model.people import _STRONG, _WHY_WEAK, VOUCHED
 from handraise.tools import ResultStatus
 from support.doc_pages import DOCS, ROOT, prose_of, rows_of
 from tests.docs.test_pages_and_code import API, PUBLIC_MODULES

@@ -17,15 +17,8 @@ from handraise import (
     Responder,
     Withdrawn,
 )
-from handraise.model.people import (
-    CLIENT_ASSERTED,
-    EMAIL_SENDER,
-    check_evidence,
-    check_may_respond,
-    may_respond,
-    may_see,
-    responder_of,
-)
+from handraise.model.evidence import CLIENT_ASSERTED, EMAIL_SENDER, check_evidence
+from handraise.model.people import check_may_respond, may_respond, may_see, responder_of
 from handraise.model.timelines import Step
 from handraise.questions import Vote
 

@@ -86,7 +86,7 @@ def test_rules_that_observe_are_counted_and_change_nothing() -> None:
 
 def test_a_question_is_judged_as_it_was_asked_and_when_it_was_asked() -> None:
     old = policy(require(people=["group:finance"], risk="high"))
-    draft = old.apply(refund(5, recipients=["ann"]), NOON, 1.0)
+    draft = old.apply(refund(5, recipients=["ann"]), NOON, lambda: 1.0)
     past = decided(draft, "approve")
     assert past.recipients == ("group:finance",)
     as_asked = "recipients == ['ann'] && risk == 'medium' && hour == 12"

@@ -34,9 +34,10 @@ from handraise.channels.plain_messages import (
     theirs,
 )
 from handraise.model.deliveries import Delivery
+from handraise.model.evidence import CLIENT_ASSERTED
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json, digest
-from handraise.model.people import CLIENT_ASSERTED, GROUP
+from handraise.model.people import GROUP
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice, NotSent
 from handraise.presentation.markdown import one_line

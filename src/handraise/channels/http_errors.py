@@ -7,12 +7,16 @@ from collections.abc import Awaitable, Container, Mapping
 from datetime import timedelta
 from typing import Any
 
-import httpx2
-
 from handraise.channels.payloads import InvalidPayload, read_object
 from handraise.channels.safe_http import Answered, asked_to_wait
+from handraise.model.errors import MissingExtra
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
+
+try:
+    import httpx2
+except ImportError as error:
+    raise MissingExtra("httpx2", "server") from error
 
 _LONGEST_WAIT = _A_WHILE = timedelta(hours=1)
 _LONGEST_REASON = 120

@@ -41,6 +41,7 @@ from handraise.presentation import line_wrap
 from handraise.presentation.form_parts import parts_of
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.ruling_text import ruling_lines
 from handraise.presentation.translation import gettext, ngettext
 
 StyledLine: TypeAlias = list[tuple[str, str]]
@@ -231,6 +232,8 @@ def _standing(question: Question, width: int) -> list[StyledLine]:
         facts.append(text.format(count=count))
     facts.append(shown(question.id))
     lines = wrapped([("class:soft", " · ".join(facts))], width)
+    for line in ruling_lines(question):
+        lines += wrapped([("class:soft", line)], width)
     if question.outcome is not None:
         lines += wrapped([("class:strong", settled_words(question))], width)
     return lines

@@ -32,6 +32,7 @@ from handraise.model.errors import (
     StoreUnavailable,
 )
 from handraise.model.events import Event
+from handraise.model.evidence import check_evidence
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
@@ -46,13 +47,7 @@ from handraise.model.lifecycle import (
     withdraw_move,
 )
 from handraise.model.outcomes import Answered, Outcome
-from handraise.model.people import (
-    Responder,
-    check_evidence,
-    check_may_respond,
-    may_respond,
-    responder_of,
-)
+from handraise.model.people import Responder, check_may_respond, may_respond, responder_of
 from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
     UNKNOWN,
@@ -141,12 +136,13 @@ class LocalDesk(Desk):
 
     async def _insert(self, draft: Draft) -> Inserted:
         """Let the policy decide, and register the question; decide again if the policy has changed meanwhile."""
-        policies, until = self._engine.policies, time.monotonic() + _PATIENCE
+        engine, until = self._engine, time.monotonic() + _PATIENCE
         while True:
-            result = await self._engine.insert.submit(await policies.apply(draft))
+            decided = await engine.policies.apply(draft)
+            result = await engine.insert.submit(decided)
             if not isinstance(result, PolicyChanged) or time.monotonic() > until:
                 return result
-            policies.forget(draft.workspace)
+            engine.policies.forget(draft.workspace, decided.ruling.version if decided.ruling else 0)
 
     async def _check_recipients(self, draft: Draft) -> None:
         """Raise `InvalidQuestion` if the directory does not know a recipient, unless it was already asked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import time
@@ -29,11 +30,12 @@ class PolicyCache:
         self._clock = clock
         self._compiled: dict[str, CompiledPolicy | None] = {}
         self._until: dict[str, float] = {}
+        self._reading: dict[str, asyncio.Task[CompiledPolicy | None]] = {}
 
     async def apply(self, draft: Draft) -> Draft:
         """The question as the policy of its workspace changes it, with its ruling; as it is without a policy."""
         policy = await self._policy(draft.workspace)
-        return draft if policy is None else policy.apply(draft, self._now(), _draw())
+        return draft if policy is None else policy.apply(draft, self._now(), _draw)
 
     async def still_allows(self, question: Question) -> Ruling | None:
         """The ruling with which the policy would allow this question now, or None if it would not."""
@@ -41,7 +43,7 @@ class PolicyCache:
         if policy is None:
             return None
         asked = redrafted(question, ruling=None)
-        applied = policy.apply(asked, question.asked_at, 1.0).ruling
+        applied = policy.apply(asked, question.asked_at, lambda: 1.0).ruling
         if applied is None or applied.ending is None or applied.ending.status != "answered":
             return None
         return applied if applied.ending.record["value"]["decision"] == "approve" else None
@@ -50,10 +52,12 @@ class PolicyCache:
         now = None if self._clock is None else self._clock.now()
         return now or datetime.now(UTC)
 
-    def forget(self, workspace: str) -> None:
-        """Read the policy of a workspace again when it is needed next."""
-        self._compiled.pop(workspace, None)
-        self._until.pop(workspace, None)
+    def forget(self, workspace: str, version: int | None = None) -> None:
+        """Read the policy of a workspace again when it is needed next, if this version (0 for none) is cached."""
+        known = self._compiled.get(workspace)
+        if version is None or version == (0 if known is None else known.version):
+            self._compiled.pop(workspace, None)
+            self._until.pop(workspace, None)
 
     async def _policy(self, workspace: str) -> CompiledPolicy | None:
         if self._policies is None:
@@ -64,7 +68,15 @@ class PolicyCache:
             return self._compiled[workspace]
         except KeyError:
             pass
-        current = await self._policies.current(workspace)
+        # However many wait for it, it is read and compiled once.
+        reading = self._reading.get(workspace)
+        if reading is None:
+            reading = self._reading[workspace] = asyncio.create_task(self._read(self._policies, workspace))
+            reading.add_done_callback(lambda _: self._reading.pop(workspace, None))
+        return await asyncio.shield(reading)
+
+    async def _read(self, policies: Policies, workspace: str) -> CompiledPolicy | None:
+        current = await policies.current(workspace)
         compiled = None
         if current is not None:
             # Only now: CEL is in an extra, and without a policy nobody needs it.

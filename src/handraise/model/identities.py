@@ -10,7 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from handraise.model.people import SESSION, VOUCHED, Responder
+from handraise.model.evidence import SESSION, VOUCHED
+from handraise.model.people import Responder
 
 
 def fold_email(email: str) -> str:

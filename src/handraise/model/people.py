@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from handraise.model.errors import PermissionDenied
-from handraise.model.forms import Approval
 from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
 from handraise.model.rulings import POLICY
@@ -14,38 +13,8 @@ GROUP = "group:"
 ANYONE = "*"
 """The name that a store uses if anyone may answer; nobody has this name."""
 _LONGEST = 200
-
-CLIENT_ASSERTED = "client-asserted"
-"""The weakest evidence of a person: a program asserts that it was them."""
-EMAIL_SENDER = "email-sender"
-"""Weak evidence of a person: a mail claims to be from them, and was sent to an address that only they know."""
-SIGNED_LINK = "signed-link"
-"""Some evidence of a person: the visitor had a link that was given to nobody else."""
-SESSION = "session"
-"""Strong evidence of a person: they proved who they are when they signed in."""
-VOUCHED = "session-vouched-by:"
-"""Prefix for a session whose sign-in link was made by somebody else, who could have used it; their name follows."""
 OPERATOR = "command line"
 """Prefix of the names of people who use the server's command line. Nobody else can have such a name."""
-
-_STRONG = frozenset({SESSION})
-"""Evidence that is strong enough for an action of high risk.
-
-All other is not, including that of your own channels.
-"""
-_CHOSEN = "an administrator chose which account there is theirs"
-_WHY_WEAK = {
-    CLIENT_ASSERTED: "only a program asserts that it was them",
-    "webhook-signature": "only another system asserts that it was them",
-    EMAIL_SENDER: "only the sender of an e-mail says that it was them",
-    SIGNED_LINK: "anyone who has the link could be them",
-    "slack-signature": _CHOSEN,
-    "slack-socket": _CHOSEN,
-    "discord-signature": _CHOSEN,
-    "telegram-secret": "only Telegram says that it was them, and signs nothing",
-    "telegram-poll": "only Telegram says that it was them, and signs nothing",
-    "teams-token": "what comes from Teams is not signed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,30 +104,3 @@ def may_take_back(question: Question, person: str, *, administrator: bool) -> bo
     by = getattr(question.outcome, "by", None)
     ballots = {vote.by: vote.ballot for vote in question.votes}
     return administrator or person == by or (person in ballots and ballots[person] == ballots.get(by or ""))
-
-
-def check_evidence(question: Question, responder: Responder, evidence: str | None) -> None:
-    """Raise `PermissionDenied` if the evidence of a person is too weak for the risk."""
-    if why := why_too_weak(question, evidence):
-        raise PermissionDenied(responder.id, why)
-
-
-def why_too_weak(question: Question, evidence: str | None) -> str | None:
-    """Why the evidence of a person is too weak to decide this question, or None if it is strong enough.
-
-    If the evidence is None, a program with access to the store vouches for the person. So does a session that
-    began on the command line: its user can also open the store.
-    """
-    form = question.form
-    if not (isinstance(form, Approval) and form.risk == "high") or evidence is None or evidence in _STRONG:
-        return None
-    if evidence.startswith(VOUCHED):
-        maker = evidence.removeprefix(VOUCHED)
-        if maker.startswith(OPERATOR):
-            return None
-        return (
-            f"the action is of high risk, and {maker!r} made the link that this session began with, and could have "
-            "used it: sign in through your organisation, or decide in the terminal"
-        )
-    weak = _WHY_WEAK.get(evidence, f"{evidence!r} is not known as strong evidence of a person")
-    return f"the action is of high risk, and {weak}: decide in the inbox or in the terminal"

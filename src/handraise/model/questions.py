@@ -51,8 +51,8 @@ def needs_from_json(stored: list[dict[str, Any]]) -> tuple[Need, ...]:
     return tuple(Need(tuple(each["people"]), each["count"], each["stage"]) for each in stored)
 
 
-RequiredEvidence = Literal["session", "passkey"]
-"""The evidence of a person that a policy can require: that they signed in, or a passkey for this very decision."""
+RequiredEvidence = Literal["session"]
+"""The evidence of a person that a policy can require: that they signed in."""
 
 
 class Difference(NamedTuple):
@@ -123,21 +123,7 @@ class Draft:
         program that runs again may give other values for them. If a policy changed the question, what counts is
         what the asker had asked for.
         """
-        return canonical_json(self.defined())
-
-    def defined(self) -> dict[str, Json]:
-        """The parts of the definition, as the asker asked."""
-        defined: dict[str, Json] = {
-            "asker": self.key_owner,
-            "prompt": self.prompt,
-            "form": form_to_json(self.form),
-            "conversation": self.conversation,
-            "recipients": list(self.recipients),
-            "quorum": self.quorum,
-            "veto": self.veto,
-            "steps": [[step.after.total_seconds(), step.do, *step.to, step.record] for step in self.steps],
-        }
-        return defined if self.ruling is None else defined | self.ruling.asked
+        return canonical_json(definition_parts(self))
 
     def differences(self, other: Draft) -> tuple[Difference, ...]:
         """The parts in which this question differs from another one, with both values."""
@@ -151,7 +137,7 @@ class Draft:
 
     def _parts(self) -> dict[str, Json]:
         """The parts that define the question, with those of its form and timeline."""
-        defined = self.defined()
+        defined = definition_parts(self)
         form: dict[str, Json] = json.loads(defined.pop("form"))
         steps: list[list[Json]] = defined.pop("steps")
         return (
@@ -224,6 +210,21 @@ class Question(Draft):
             return planned
         last = min(self.steps_taken, len(self.steps) - 1) - 1
         return max(planned, self.stepped_at + sum(gaps_of(self.steps)[last:place], timedelta()))
+
+
+def definition_parts(draft: Draft) -> dict[str, Json]:
+    """The parts of a question's definition, as its asker asked it."""
+    parts: dict[str, Json] = {
+        "asker": draft.key_owner,
+        "prompt": draft.prompt,
+        "form": form_to_json(draft.form),
+        "conversation": draft.conversation,
+        "recipients": list(draft.recipients),
+        "quorum": draft.quorum,
+        "veto": draft.veto,
+        "steps": [[step.after.total_seconds(), step.do, *step.to, step.record] for step in draft.steps],
+    }
+    return parts if draft.ruling is None else parts | draft.ruling.asked
 
 
 _WITHOUT_POLICY: dict[str, Any] = {"needs": (), "evidence": None, "ruling": None}

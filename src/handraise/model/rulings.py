@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from handraise.model.json_values import Json
@@ -26,7 +28,7 @@ class Match:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Ruling:
     """Which version of the policy applied to a question, which of its rules matched, and what they changed.
 
@@ -40,6 +42,11 @@ class Ruling:
     asked: dict[str, Json] = field(default_factory=dict)
     checked: str | None = None
     ending: Ending | None = field(default=None, compare=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The JSON text of the ruling. Most questions of an agent share one ruling, so it is written once."""
+        return json.dumps(self.to_json())
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as it is stored and sealed."""

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from handraise.model.errors import InvalidPolicy
-from handraise.model.forms import Approval, Risk, Scope, form_from_json
+from handraise.model.forms import Approval, form_from_json
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy
 from handraise.model.problems import Problem
-from handraise.model.questions import Draft, Need, RequiredEvidence, redrafted
+from handraise.model.questions import Draft, definition_parts, redrafted
 from handraise.model.rulings import POLICY, Ending, Match, Ruling
 from handraise.model.timelines import Step
 from handraise.model.validation import check_answer
-from handraise.policies.expressions import Expressions, InvalidExpression, check_expression
-from handraise.policies.rules import GrantLimit, Policy, Require, Rule, parse_policy
+from handraise.policies.expressions import (
+    VARIABLES,
+    Expressions,
+    InvalidExpression,
+    check_expression,
+    required_name,
+)
+from handraise.policies.requirements import Requirements, together
+from handraise.policies.rules import Policy, Rule, parse_policy
 
 T = TypeVar("T", bound=Draft)
 
-_RISKS: tuple[Risk, ...] = ("low", "medium", "high")
-_EVIDENCE: tuple[RequiredEvidence | None, ...] = (None, "session", "passkey")
-_GRANTS: tuple[GrantLimit | None, ...] = (None, "always", "session", "none")
-_SCOPES: Mapping[GrantLimit | None, frozenset[Scope]] = {
-    None: frozenset({"once", "session", "always"}),
-    "always": frozenset({"once", "session", "always"}),
-    "session": frozenset({"once", "session"}),
-    "none": frozenset({"once"}),
-}
-"""From the weakest to the strictest, for each field that is compared."""
+_MOST_VERDICTS = 1_000
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -39,14 +37,22 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 class Verdict:
     """What a policy decides about a question.
 
-    `matches` are all rules that matched, also those that only observe. At most one of `deny`, `requires` and `allow` is
+    `ruling` has all rules that matched, also those that only observe. At most one of `deny`, `required` and `allow` is
     set: `deny` wins over everything, and `allow` counts only if nothing is required.
     """
 
-    matches: tuple[Match, ...] = ()
+    ruling: Ruling
     deny: Rule | None = None
-    requires: tuple[Require, ...] = ()
+    required: Requirements | None = None
     allow: Rule | None = None
+
+
+class _Selection(NamedTuple):
+    """Some rules of a policy, their expressions in the same order, and the verdicts by what these gave."""
+
+    rules: Sequence[Rule]
+    expressions: Expressions
+    verdicts: dict[tuple[bool | None, ...], Verdict]
 
 
 class CompiledPolicy:
@@ -60,73 +66,120 @@ class CompiledPolicy:
         self.version = version
         self.suspended = frozenset(suspended)
         self._zone = ZoneInfo(policy.time_zone)
-        self._expressions = Expressions([rule.when for rule in policy.rules])
+        self._indexed = [(rule, required_name(rule.when)) for rule in policy.rules]
+        self._named = {name for _, name in self._indexed if name is not None}
+        self._selections: dict[tuple[str | None, str | None, bool], _Selection] = {}
 
-    def facts(self, draft: Draft, now: datetime) -> dict[str, Any]:
-        """What the expressions of rules can use."""
-        form = draft.form
-        local = now.astimezone(self._zone)
-        asked = {} if draft.ruling is None else draft.ruling.asked
-        return {
-            "agent": draft.asker,
-            "tool": form.action.tool if isinstance(form, Approval) else "",
-            "args": form.action.arguments if isinstance(form, Approval) else {},
-            "risk": draft.risk or "",
-            "kind": form.kind,
-            "recipients": list(asked.get("recipients", draft.recipients)),
-            "conversation": draft.conversation or "",
-            "topic": "",
-            "hour": local.hour,
-            "weekday": _WEEKDAYS[local.weekday()],
-            "now": now,
-        }
+    def facts(self, draft: Draft, now: datetime, names: Collection[str] = VARIABLES) -> dict[str, Any]:
+        """What the expressions of rules can use, or only these of it."""
+        facts = _Facts(draft, now.astimezone(self._zone))
+        return {name: getattr(facts, name) for name in names}
 
     def decide(self, draft: Draft, now: datetime) -> Verdict:
         """What the policy decides about a question that is posted now.
 
         A rule whose expression fails matches if it denies or requires, and does not match if it allows.
         """
-        results = self._expressions.evaluate(self.facts(draft, now))
-        matched: list[tuple[Rule, Match]] = []
-        for rule, result in zip(self.policy.rules, results, strict=True):
-            failed = result is None
-            if not (result or failed) or (failed and rule.effect == "allow"):
-                continue
-            if rule.effect == "allow" and not isinstance(draft.form, Approval):
-                continue
-            matched.append((rule, Match(rule=rule.name, effect=rule.effect, mode=rule.mode, failed=failed)))
-        return self._together(matched)
+        selection = self._selection(draft)
+        expressions = selection.expressions
+        results = tuple(expressions.evaluate(self.facts(draft, now, expressions.variables)))
+        verdict = selection.verdicts.get(results)
+        if verdict is None:
+            verdict = self._verdict(selection.rules, results)
+            if len(selection.verdicts) < _MOST_VERDICTS:
+                selection.verdicts[results] = verdict
+        return verdict
 
-    def _together(self, matched: Sequence[tuple[Rule, Match]]) -> Verdict:
-        matches = tuple(match for _, match in matched)
+    def _selection(self, draft: Draft) -> _Selection:
+        """The rules that can match a question about its tool, of its agent. Only an approval can be allowed."""
+        tool, agent, is_approval = _tool(draft), draft.asker, isinstance(draft.form, Approval)
+        key = (
+            tool if ("tool", tool) in self._named else None,
+            agent if ("agent", agent) in self._named else None,
+            is_approval,
+        )
+        if key not in self._selections:
+            known = {None, ("tool", tool), ("agent", agent)}
+            rules = [
+                rule
+                for rule, name in self._indexed
+                if name in known and (is_approval or rule.effect != "allow")
+            ]
+            self._selections[key] = _Selection(rules, Expressions([rule.when for rule in rules]), {})
+        return self._selections[key]
+
+    def _verdict(self, rules: Sequence[Rule], results: Sequence[bool | None]) -> Verdict:
+        matched = [
+            (rule, Match(rule=rule.name, effect=rule.effect, mode=rule.mode, failed=result is None))
+            for rule, result in zip(rules, results, strict=True)
+            if result or (result is None and rule.effect != "allow")
+        ]
+        ruling = Ruling(version=self.version, matches=tuple(match for _, match in matched))
         enforced = [rule for rule, _ in matched if rule.mode == "enforce"]
         denying = next((rule for rule in enforced if rule.effect == "deny"), None)
         if denying is not None:
-            return Verdict(matches, deny=denying)
-        requires = tuple(rule.then.require for rule in enforced if rule.then.require is not None)
+            return Verdict(ruling, deny=denying)
+        requires = [rule.then.require for rule in enforced if rule.then.require is not None]
         if requires:
-            return Verdict(matches, requires=requires)
+            return Verdict(ruling, required=together(requires))
         allowing = (rule for rule in enforced if rule.effect == "allow" and rule.digest not in self.suspended)
-        return Verdict(matches, allow=next(allowing, None))
+        return Verdict(ruling, allow=next(allowing, None))
 
-    def apply(self, draft: Draft, now: datetime, draw: float) -> Draft:
+    def apply(self, draft: Draft, now: datetime, draw: Callable[[], float]) -> Draft:
         """The question as the policy changes it, with its ruling.
 
-        `draw` is a random number from 0 to 1: if it is below the `check` of the rule that allows, people are asked.
+        `draw` gives a random number from 0 to 1. If it is below the `check` of the rule that allows, people are asked.
         """
         verdict = self.decide(draft, now)
-        ruling = Ruling(version=self.version, matches=verdict.matches)
+        ruling = verdict.ruling
         if verdict.deny is not None:
             return redrafted(draft, ruling=replace(ruling, ending=_denied(draft, verdict.deny)))
         if verdict.allow is not None and verdict.allow.then.allow is not None:
-            if draw < verdict.allow.then.allow.check:
+            if draw() < verdict.allow.then.allow.check:
                 return redrafted(draft, ruling=replace(ruling, checked=verdict.allow.digest))
             return redrafted(draft, ruling=replace(ruling, ending=_allowed(draft, verdict.allow)))
-        if not verdict.requires:
-            return redrafted(draft, ruling=ruling)
-        required = _required(draft, verdict.requires)
-        changed = {name: value for name, value in required.items() if value != getattr(draft, name)}
-        return redrafted(draft, **changed, ruling=replace(ruling, asked=_asked(draft, changed)))
+        changes = verdict.required.changes(draft) if verdict.required else {}
+        if changes:
+            ruling = replace(ruling, asked=_asked(draft, changes))
+        return redrafted(draft, **changes, ruling=ruling)
+
+
+class _Facts:
+    """What is known about a question that is posted, by the names that expressions use."""
+
+    def __init__(self, draft: Draft, now: datetime) -> None:
+        self._draft = draft
+        self.now = now
+        self.agent = draft.asker
+        self.kind = draft.form.kind
+        self.conversation = draft.conversation or ""
+        self.topic = ""
+        self.risk = draft.risk or ""
+
+    @property
+    def tool(self) -> str:
+        return _tool(self._draft)
+
+    @property
+    def args(self) -> dict[str, Any]:
+        form = self._draft.form
+        return form.action.arguments if isinstance(form, Approval) else {}
+
+    @property
+    def recipients(self) -> list[str]:
+        return list(self._draft.recipients)
+
+    @property
+    def hour(self) -> int:
+        return self.now.hour
+
+    @property
+    def weekday(self) -> str:
+        return _WEEKDAYS[self.now.weekday()]
+
+
+def _tool(draft: Draft) -> str:
+    return draft.form.action.tool if isinstance(draft.form, Approval) else ""
 
 
 def compile_version(current: CurrentPolicy) -> CompiledPolicy:
@@ -191,87 +244,8 @@ def _allowed(draft: Draft, rule: Rule) -> Ending:
     return Ending("answered", {"value": value, "by": POLICY + rule.name, "source": "policy"}, rule.digest)
 
 
-def _required(draft: Draft, requires: Sequence[Require]) -> dict[str, Any]:
-    """The fields of the question that meets all of these requirements: the strictest value of each."""
-    needs = tuple(dict.fromkeys(need for each in requires for need in _needs(each)))
-    replaced = any(each.people or each.one_of_each or each.stages for each in requires)
-    quorum = max(draft.quorum, *(_people_needed(each) for each in requires))
-    values: dict[str, Any] = {
-        "quorum": quorum,
-        "veto": draft.veto or any(each.veto or bool(each.stages) for each in requires),
-        "evidence": max((each.evidence for each in requires), key=_EVIDENCE.index),
-    }
-    if needs and not replaced and draft.recipients:  # the asker's own recipients must agree too
-        escalated = (name for step in draft.steps for name in step.to)
-        needs = (Need(tuple(dict.fromkeys((*draft.recipients, *escalated))), draft.quorum), *needs)
-    if replaced or (needs and draft.recipients):
-        named = (name for need in needs for name in need.people)
-        names = tuple(dict.fromkeys((*(() if replaced else draft.recipients), *named)))
-        values |= {"recipients": names, "steps": _only_to(draft.steps, names)}
-        # With other people among the recipients, the quorum alone does not say that nobody counts for two groups.
-        together = (need for each in requires for need in _together(each))
-        needs += tuple(need for need in dict.fromkeys(together) if {*need.people} != {*names})
-    # If everybody who may answer is in the only need, recipients and quorum say the same.
-    values["needs"] = () if replaced and len(needs) == 1 else needs
-    if isinstance(draft.form, Approval):
-        values["form"] = _required_form(draft.form, requires, alone=quorum == 1 and not values["needs"])
-    return values
-
-
-def _needs(require: Require) -> Iterator[Need]:
-    if require.people:
-        yield Need(require.people, require.quorum)
-    if require.also:
-        yield Need(require.also)
-    yield from (Need((name,)) for name in require.one_of_each)
-    yield from (Need(names, 1, stage) for stage, names in enumerate(require.stages))
-
-
-def _together(require: Require) -> Iterator[Need]:
-    """How many people all groups or stages need together: at least as many as there are."""
-    if require.one_of_each:
-        yield Need(require.one_of_each, _people_needed(require))
-    if require.stages:
-        last = len(require.stages) - 1
-        names = dict.fromkeys(name for stage in require.stages for name in stage)
-        yield Need(tuple(names), _people_needed(require), last)
-
-
-def _people_needed(require: Require) -> int:
-    """How many people must agree, at least: as many as there are groups or stages, so that nobody counts twice."""
-    return max(require.quorum, len(require.one_of_each), len(require.stages))
-
-
-def _only_to(steps: Sequence[Step], names: Collection[str]) -> tuple[Step, ...]:
-    """The timeline without escalations to people whom the policy does not name; those become reminders."""
-    kept = []
-    for step in steps:
-        to = tuple(name for name in step.to if name in names)
-        kept.append(
-            replace(step, do="remind", to=()) if step.do == "escalate" and not to else replace(step, to=to)
-        )
-    return tuple(kept)
-
-
-def _required_form(form: Approval, requires: Sequence[Require], *, alone: bool) -> Approval:
-    risk = max((form.risk, *(each.risk for each in requires if each.risk)), key=_RISKS.index)
-    limit = max((each.grants for each in requires), key=_GRANTS.index)
-    scopes: tuple[Scope, ...] = tuple(scope for scope in form.scopes if scope in _SCOPES[limit])
-    if risk == "high" or not alone:  # several people cannot remember an approval together
-        scopes = ("once",)
-    valid = [each for each in (form.valid_for, *(each.valid_for for each in requires)) if each is not None]
-    return form.model_copy(
-        update={
-            "risk": risk,
-            "scopes": scopes,
-            "valid_for": min(valid, default=None),
-            "editable": () if any(each.editable is False for each in requires) else form.editable,
-        }
-    )
-
-
 def _asked(draft: Draft, changed: Collection[str]) -> dict[str, Json]:
     """What the asker had asked for, in the parts of the question's definition that the policy changes."""
-    whole = draft.defined()
     names = {"form", "recipients", "quorum", "veto", "steps"}.intersection(changed)
-    return {name: whole[name] for name in sorted(names)}
+    parts = definition_parts(draft) if names else {}
+    return {name: parts[name] for name in sorted(names)}

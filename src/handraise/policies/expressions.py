@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from handraise.model.errors import MissingExtra
 
@@ -30,6 +31,10 @@ VARIABLES = {
 """What an expression can use, with the types."""
 
 _ENVIRONMENT = cel.NewEnv(variables=VARIABLES)
+_BEGINS = re.compile(
+    r"""\s*(?P<which>tool|agent)\s*==\s*(?:"(?P<double>[^"\\\n]*)"|'(?P<single>[^'\\\n]*)')\s*(?:&&|$)"""
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _CHUNK = 25
 """How many expressions are evaluated in one call, which takes a tenth of the time of single calls."""
 
@@ -43,11 +48,24 @@ def check_expression(text: str) -> None:
     _compiled(text)
 
 
+def required_name(text: str) -> tuple[Literal["tool", "agent"], str] | None:
+    """The tool or the agent without which the expression is false, if it begins by naming one; else None.
+
+    Most rules are about one tool: they need not be evaluated for all the others.
+    """
+    found = _BEGINS.match(text)
+    if found is None or "||" in text or "?" in text:  # then the beginning may not decide
+        return None
+    return ("tool" if found["which"] == "tool" else "agent"), found["double"] or found["single"] or ""
+
+
 class Expressions:
     """Compiled expressions, which are evaluated together."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._each = [_compiled(text) for text in texts]
+        # Each variable costs time when it is passed on, and most rules use few. A word in a text may count as one.
+        self.variables = frozenset(VARIABLES).intersection(_WORD.findall(" ".join(texts)))
         # Each has been compiled by itself, so no text can end its own brackets. It may end with a comment.
         listed = [f"({text}\n)" for text in texts]
         self._chunks = [

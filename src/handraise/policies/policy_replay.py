@@ -99,7 +99,7 @@ class PolicyReplay:
         report.newest = max(report.newest or question.asked_at, question.asked_at)
         report.oldest = min(report.oldest or question.asked_at, question.asked_at)
         verdict = self._policy.decide(as_asked(question), question.asked_at)
-        for match in verdict.matches:
+        for match in verdict.ruling.matches:
             count = report.rules[match.rule]
             count.matches += 1
             count.failed += match.failed
@@ -117,9 +117,9 @@ class PolicyReplay:
             return
         # A grant would have answered it again, and so would the person who declined or withdrew it.
         report.would_go_to_people += went_to_people or _ended_by_policy(question)
-        if verdict.requires:
+        if verdict.required is not None:
             report.required += 1
-            named = dict.fromkeys(name for require in verdict.requires for name in require.named)
+            named = dict.fromkeys(name for need in verdict.required.needs for name in need.people)
             report.sent_elsewhere.update(name for name in named if name not in question.recipients)
 
     def _compare(self, question: Question, rule: str, *, allows: bool) -> None:

@@ -88,12 +88,6 @@ class Require(PolicyPart):
     grants: GrantLimit | None = None
     editable: Literal[False] | None = None
 
-    @cached_property
-    def named(self) -> tuple[str, ...]:
-        """Everybody whom it names."""
-        staged = (name for stage in self.stages for name in stage)
-        return (*(self.people or ()), *self.also, *self.one_of_each, *staged)
-
 
 class Allow(PolicyPart):
     """The action is approved at once. `check` is the share of such questions that still goes to people."""

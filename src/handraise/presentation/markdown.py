@@ -13,11 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block.table import escapedSplit
-from markdown_it.token import Token
-
+from handraise.model.errors import MissingExtra
 from handraise.model.visible import visible, visible_line
+
+try:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block.table import escapedSplit
+    from markdown_it.token import Token
+except ImportError as error:
+    raise MissingExtra("markdown-it-py", "server") from error
 
 Side = Literal["left", "right", "center"]
 

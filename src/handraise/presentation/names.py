@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handraise.model.people import GROUP
+from handraise.model.rulings import POLICY
 from handraise.model.visible import visible_line
 from handraise.presentation.translation import gettext, gettext_noop, pgettext
 
@@ -40,6 +41,9 @@ def person_name(person: str | None, *, viewer: str = "", asker: str | None = Non
     """
     if person is None:
         return pgettext("done by", "nobody")
+    if person.startswith(POLICY):
+        rule = display_name(person.removeprefix(POLICY))
+        return gettext("the policy, rule “{rule}”").format(rule=rule)
     if person == asker:
         return pgettext("done by", "the agent")
     return pgettext("done by", "you") if person == viewer else display_name(person)

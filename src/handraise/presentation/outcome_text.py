@@ -103,7 +103,7 @@ def outcome_title(question: Question) -> str:
     """How a question ended, in a few words, for a notification."""
     outcome = question.outcome
     match outcome:
-        case Answered(source="default" | "grant"):
+        case Answered(source="default" | "grant" | "policy"):
             return _answered(_verdict(question.form, outcome))
         case Answered() | Declined():
             return str(outcome_text(question))

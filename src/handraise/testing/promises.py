@@ -23,6 +23,7 @@ PROMISES = {
     "P11": "An error never means approved.",
     "P12": "An answer that does not fit leaves the question pending, and its giver is told why.",
     "P13": "The result says how it came about.",
+    "P14": "An acknowledged policy applies to every question posted after it, on every server.",
     "P17": "Everything an administrator does is in the audit trail, with their name.",
 }
 """The promises, by id."""

@@ -28,8 +28,8 @@ from handraise import (
     Responder,
 )
 from handraise.forms import form_to_schema
+from handraise.model.evidence import CLIENT_ASSERTED
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.people import CLIENT_ASSERTED
 from handraise.model.provenance import Provenance
 from handraise.tools.history import APPROVAL, CLIENT, HITL
 from handraise.tools.idempotent_post import origin_of

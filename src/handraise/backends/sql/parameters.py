@@ -44,7 +44,7 @@ def _needs_text(needs: tuple[Need, ...]) -> str | None:
 
 
 def _ruling_text(ruling: Ruling | None) -> str | None:
-    return None if ruling is None else json_text(ruling.to_json())
+    return None if ruling is None else ruling.text
 
 
 def _steps_text(steps: tuple[Step, ...]) -> str | None:

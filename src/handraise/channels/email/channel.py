@@ -40,9 +40,10 @@ from handraise.channels.message_texts import heading_of, why_now
 from handraise.channels.webhook import genuine
 from handraise.model.deliveries import Reason
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
+from handraise.model.evidence import EMAIL_SENDER
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json, canonical_json, digest
-from handraise.model.people import ANYONE, EMAIL_SENDER
+from handraise.model.people import ANYONE
 from handraise.model.questions import Question
 from handraise.model.typed_replies import Understood, read_reply
 from handraise.ports.channel import Message, NotSent, Response

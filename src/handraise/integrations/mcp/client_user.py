@@ -18,7 +18,7 @@ from handraise import (
     Responder,
 )
 from handraise.integrations.mcp.elicitation import Elicitation
-from handraise.model.people import CLIENT_ASSERTED
+from handraise.model.evidence import CLIENT_ASSERTED
 from handraise.model.provenance import Provenance
 
 _log = logging.getLogger(__name__)

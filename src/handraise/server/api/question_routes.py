@@ -20,9 +20,9 @@ from handraise.model.errors import (
     StillPending,
     Unauthenticated,
 )
+from handraise.model.evidence import CLIENT_ASSERTED, SESSION
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Withdrawn
-from handraise.model.people import CLIENT_ASSERTED, SESSION
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question

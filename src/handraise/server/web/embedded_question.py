@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from handraise.model.evidence import SIGNED_LINK
 from handraise.model.forms import Approval
-from handraise.model.people import SIGNED_LINK
 from handraise.model.questions import Question
 from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.auth.authenticator import Context, check_same_origin, context_of, count_refusal

@@ -9,9 +9,9 @@ from typing import Literal
 
 from handraise.model.deliveries import Delivery, DeliveryStatus, Reason
 from handraise.model.events import Event
+from handraise.model.evidence import VOUCHED
 from handraise.model.forms import Approval, Scope
 from handraise.model.outcomes import Answered, Declined, Outcome
-from handraise.model.people import VOUCHED
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.presentation.event_text import event_text

@@ -25,11 +25,12 @@ from handraise.model.errors import (
     QuestionNotFound,
 )
 from handraise.model.events import Event
+from handraise.model.evidence import why_too_weak
 from handraise.model.forms import AnyForm, Approval, Confirm, Scope
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Declined
-from handraise.model.people import may_respond, may_take_back, why_too_weak
+from handraise.model.people import may_respond, may_take_back
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
@@ -42,6 +43,7 @@ from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import Reading
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.ruling_text import ruling_lines
 from handraise.presentation.times import span
 from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import desk_of, is_own_answer
@@ -357,6 +359,7 @@ async def show(
         "audience": audience_of(question, me),
         "votes": await _votes(context, question, events, now),
         "quorum": question.quorum,
+        "ruling": ruling_lines(question),
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
         "story": [(since(each.at, now), each) for each in story],

@@ -1,0 +1,66 @@
+"""What proves that a person is who they say, and which evidence is strong enough to decide a question."""
+
+from __future__ import annotations
+
+from handraise.model.errors import PermissionDenied
+from handraise.model.forms import Approval
+from handraise.model.people import OPERATOR, Responder
+from handraise.model.questions import Question
+
+CLIENT_ASSERTED = "client-asserted"
+"""The weakest evidence of a person: a program asserts that it was them."""
+EMAIL_SENDER = "email-sender"
+"""Weak evidence of a person: a mail claims to be from them, and was sent to an address that only they know."""
+SIGNED_LINK = "signed-link"
+"""Some evidence of a person: the visitor had a link that was given to nobody else."""
+SESSION = "session"
+"""Strong evidence of a person: they proved who they are when they signed in."""
+VOUCHED = "session-vouched-by:"
+"""Prefix for a session whose sign-in link was made by somebody else, who could have used it; their name follows."""
+_STRONG = frozenset({SESSION})
+"""Evidence that is strong enough for an action of high risk.
+
+All other is not, including that of your own channels.
+"""
+_CHOSEN = "an administrator chose which account there is theirs"
+_WHY_WEAK = {
+    CLIENT_ASSERTED: "only a program asserts that it was them",
+    "webhook-signature": "only another system asserts that it was them",
+    EMAIL_SENDER: "only the sender of an e-mail says that it was them",
+    SIGNED_LINK: "anyone who has the link could be them",
+    "slack-signature": _CHOSEN,
+    "slack-socket": _CHOSEN,
+    "discord-signature": _CHOSEN,
+    "telegram-secret": "only Telegram says that it was them, and signs nothing",
+    "telegram-poll": "only Telegram says that it was them, and signs nothing",
+    "teams-token": "what comes from Teams is not signed",
+}
+
+
+def check_evidence(question: Question, responder: Responder, evidence: str | None) -> None:
+    """Raise `PermissionDenied` if the evidence of a person is too weak for the risk."""
+    if why := why_too_weak(question, evidence):
+        raise PermissionDenied(responder.id, why)
+
+
+def why_too_weak(question: Question, evidence: str | None) -> str | None:
+    """Why the evidence of a person is too weak to decide this question, or None if it is strong enough.
+
+    If the evidence is None, a program with access to the store vouches for the person. So does a session that
+    began on the command line: its user can also open the store.
+    """
+    form = question.form
+    is_risky = isinstance(form, Approval) and form.risk == "high"
+    if not (is_risky or question.evidence) or evidence is None or evidence in _STRONG:
+        return None
+    why = "the action is of high risk" if is_risky else "the policy requires that you sign in"
+    if evidence.startswith(VOUCHED):
+        maker = evidence.removeprefix(VOUCHED)
+        if maker.startswith(OPERATOR):
+            return None
+        return (
+            f"{why}, and {maker!r} made the link that this session began with, and could have "
+            "used it: sign in through your organisation, or decide in the terminal"
+        )
+    weak = _WHY_WEAK.get(evidence, f"{evidence!r} is not known as strong evidence of a person")
+    return f"{why}, and {weak}: decide in the inbox or in the terminal"

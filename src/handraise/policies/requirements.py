@@ -1,0 +1,137 @@
+"""What several rules require together: the strictest value of each field, applied to a question."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from handraise.model.forms import Approval, Risk, Scope
+from handraise.model.questions import Draft, Need, RequiredEvidence
+from handraise.model.timelines import Step
+from handraise.policies.rules import GrantLimit, Require
+
+_RISKS: tuple[Risk, ...] = ("low", "medium", "high")
+_EVIDENCE: tuple[RequiredEvidence | None, ...] = (None, "session")
+_GRANTS: tuple[GrantLimit | None, ...] = (None, "always", "session", "none")
+"""From the weakest to the strictest, for each field that is compared."""
+_SCOPES: Mapping[GrantLimit | None, frozenset[Scope]] = {
+    None: frozenset({"once", "session", "always"}),
+    "always": frozenset({"once", "session", "always"}),
+    "session": frozenset({"once", "session"}),
+    "none": frozenset({"once"}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """All requirements of some rules together. `replaces` says that the asker's recipients do not count."""
+
+    needs: tuple[Need, ...]
+    replaces: bool
+    quorum: int
+    veto: bool
+    evidence: RequiredEvidence | None
+    risk: Risk
+    grants: GrantLimit | None
+    valid_for: float | None
+    editable: bool
+
+    def changes(self, draft: Draft) -> dict[str, Any]:
+        """The fields in which the question that meets them differs from the one that was asked."""
+        quorum = max(draft.quorum, self.quorum)
+        values: dict[str, Any] = {
+            "quorum": quorum,
+            "veto": draft.veto or self.veto,
+            "evidence": self.evidence,
+            "needs": self._needs_of(draft),
+        }
+        if self.replaces or (self.needs and draft.recipients):
+            named = (name for need in values["needs"] for name in need.people)
+            values["recipients"] = tuple(
+                dict.fromkeys((*(() if self.replaces else draft.recipients), *named))
+            )
+            values["steps"] = _only_to(draft.steps, values["recipients"])
+        if self.replaces and len(values["needs"]) == 1:
+            values["needs"] = ()  # recipients and quorum say the same
+        if isinstance(draft.form, Approval):
+            values["form"] = self._form(draft.form, alone=quorum == 1 and not values["needs"])
+        return {name: value for name, value in values.items() if value != getattr(draft, name)}
+
+    def _needs_of(self, draft: Draft) -> tuple[Need, ...]:
+        """The needs; unless a rule replaces them, the asker's own recipients must agree too."""
+        if self.replaces or not self.needs or not draft.recipients:
+            return self.needs
+        escalated = (name for step in draft.steps for name in step.to)
+        return (Need(tuple(dict.fromkeys((*draft.recipients, *escalated))), draft.quorum), *self.needs)
+
+    def _form(self, form: Approval, *, alone: bool) -> Approval:
+        risk = max(form.risk, self.risk, key=_RISKS.index)
+        scopes: tuple[Scope, ...] = tuple(scope for scope in form.scopes if scope in _SCOPES[self.grants])
+        if risk == "high" or not alone:  # several people cannot remember an approval together
+            scopes = ("once",)
+        spans = [each for each in (form.valid_for, self.valid_for) if each is not None]
+        return form.model_copy(
+            update={
+                "risk": risk,
+                "scopes": scopes,
+                "valid_for": min(spans, default=None),
+                "editable": form.editable if self.editable else (),
+            }
+        )
+
+
+def together(requires: Sequence[Require]) -> Requirements:
+    """What these require together."""
+    spans = [each.valid_for for each in requires if each.valid_for is not None]
+    needs = dict.fromkeys(need for each in requires for need in _needs(each))
+    named = {name for need in needs for name in need.people}
+    # With people of other rules among the recipients, the quorum alone does not say that nobody counts for two groups.
+    groups = (need for each in requires for need in _needs_of_groups(each))
+    needs |= dict.fromkeys(need for need in groups if {*need.people} != named)
+    return Requirements(
+        needs=tuple(needs),
+        replaces=any(each.people or each.one_of_each or each.stages for each in requires),
+        quorum=max(_people_needed(each) for each in requires),
+        veto=any(each.veto or bool(each.stages) for each in requires),
+        evidence=max((each.evidence for each in requires), key=_EVIDENCE.index),
+        risk=max((each.risk or "low" for each in requires), key=_RISKS.index),
+        grants=max((each.grants for each in requires), key=_GRANTS.index),
+        valid_for=min(spans, default=None),
+        editable=all(each.editable is not False for each in requires),
+    )
+
+
+def _needs(require: Require) -> Iterator[Need]:
+    if require.people:
+        yield Need(require.people, require.quorum)
+    if require.also:
+        yield Need(require.also)
+    yield from (Need((name,)) for name in require.one_of_each)
+    yield from (Need(names, 1, stage) for stage, names in enumerate(require.stages))
+
+
+def _needs_of_groups(require: Require) -> Iterator[Need]:
+    """How many people all groups or stages of a rule need together: at least as many as there are."""
+    if require.one_of_each:
+        yield Need(require.one_of_each, _people_needed(require))
+    if require.stages:
+        last = len(require.stages) - 1
+        names = dict.fromkeys(name for stage in require.stages for name in stage)
+        yield Need(tuple(names), _people_needed(require), last)
+
+
+def _people_needed(require: Require) -> int:
+    """How many people must agree, at least: as many as there are groups or stages, so that nobody counts twice."""
+    return max(require.quorum, len(require.one_of_each), len(require.stages))
+
+
+def _only_to(steps: Sequence[Step], names: Collection[str]) -> tuple[Step, ...]:
+    """The timeline without escalations to people whom the policy does not name; those become reminders."""
+    kept = []
+    for step in steps:
+        to = tuple(name for name in step.to if name in names)
+        kept.append(
+            replace(step, do="remind", to=()) if step.do == "escalate" and not to else replace(step, to=to)
+        )
+    return tuple(kept)
