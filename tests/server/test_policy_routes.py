@@ -106,7 +106,7 @@ async def test_a_member_and_an_agent_may_not_even_read_it(
 
 
 async def test_every_problem_is_named_with_its_rule(client: httpx2.AsyncClient, admin: Headers) -> None:
-    wrong = {
+    wrong: dict[str, Any] = {
         "rules": [
             {"name": "no effect", "then": {}},
             {"name": "bad expression", "when": "args.amount >", "then": "allow"},
@@ -119,7 +119,8 @@ async def test_every_problem_is_named_with_its_rule(client: httpx2.AsyncClient, 
     paths = [each["path"] for each in refused.json()["problems"]]
     for rule in wrong["rules"]:
         assert any(path.startswith(f"rule {rule['name']!r}") for path in paths), (rule, paths)
-    for other in ([], "text", {"rules": 1}, {"rules": [{"name": "a\x00b", "then": "allow"}]}):
+    others: list[Any] = [[], "text", {"rules": 1}, {"rules": [{"name": "a\x00b", "then": "allow"}]}]
+    for other in others:
         assert (await put(client, admin, other)).status_code == 422
     assert (await client.get("/v1/policy", headers=admin)).json()["version"] == 0
 
