@@ -254,7 +254,7 @@ async def test_a_witness_that_fails_is_tried_again_and_shown_and_holds_up_nothin
 
 
 def test_the_settings_say_what_a_witness_needs(tmp_path: Path) -> None:
-    chosen = {"url": "memory:", "audit_heads": tmp_path / "heads"}
+    chosen: dict[str, Any] = {"url": "memory:", "audit_heads": tmp_path / "heads"}
     for witnesses, missing in (
         (["ftp://example.com"], "expected file:"),
         (["file:heads.jsonl"], "a whole path"),
