@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from handraise.channels.safe_http import open_safe_client
+from handraise.channels.safe_http import URL, open_safe_client
 from handraise.model.seals import NOTHING_BEFORE, Seal
 from handraise.model.witnesses import ChainHead
 from handraise.ports.channel import NotSent
@@ -28,7 +27,7 @@ from handraise.server.witnesses.witness_file import FileWitness
 from handraise.server.witnesses.witness_queue import WitnessQueue
 from handraise.server.witnesses.witness_senders import HttpWitness
 from support.webhook_receiver import Got, Says, receiving
-from tests.server.timestamp_server import timestamp_authority
+from tests.server.timestamp_server import Authority, timestamp_authority
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 INTERVAL, LEASE = 3_600.0, 300.0
@@ -179,6 +178,12 @@ async def test_a_line_that_was_only_half_written_spoils_no_other(
     assert json.loads(whole)["number"] == 1
 
 
+def url_of(witness: str) -> URL:
+    place = read_witness_address(witness, LOOPBACK).place
+    assert isinstance(place, URL)
+    return place
+
+
 async def test_an_endpoint_must_say_yes_and_gets_nothing_secret() -> None:
     async def answer(got: Got) -> Says:
         assert got.headers["content-type"] == "application/json"
@@ -186,8 +191,7 @@ async def test_an_endpoint_must_say_yes_and_gets_nothing_secret() -> None:
 
     answers = [Says(500, {"retry-after": "120"}), Says(302, {"location": "http://127.0.0.1/"}), Says(201)]
     async with receiving(answer) as receiver, open_safe_client(LOOPBACK) as client:
-        place = read_witness_address(receiver.url, LOOPBACK).place
-        sender = HttpWitness(client, place)  # type: ignore[arg-type] # it is a URL
+        sender = HttpWitness(client, url_of(receiver.url))
         head = ChainHead.from_seal(seal(1))
         with pytest.raises(NotSent, match="answered 500") as busy:
             await sender.send([head])
@@ -208,12 +212,11 @@ async def test_an_endpoint_must_say_yes_and_gets_nothing_secret() -> None:
 
 
 @asynccontextmanager
-async def stamping(tmp_path: Path) -> AsyncIterator[tuple[Any, TimestampWitness, Path]]:
+async def stamping(tmp_path: Path) -> AsyncIterator[tuple[Authority, TimestampWitness, Path]]:
     stamps = tmp_path / "stamps.jsonl"
     stamps.touch()
     async with timestamp_authority(tmp_path / "authority") as authority, open_safe_client(LOOPBACK) as client:
-        place = read_witness_address(authority.url, LOOPBACK).place
-        yield authority, TimestampWitness(client, place, FileWitness(stamps)), stamps  # type: ignore[arg-type] # it is a URL
+        yield authority, TimestampWitness(client, url_of(authority.url), FileWitness(stamps)), stamps
 
 
 @pytest.mark.slow(

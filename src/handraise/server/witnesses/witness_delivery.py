@@ -156,7 +156,8 @@ class WitnessDelivery:
     async def _failed(self, before: WitnessState, problem: str, wait: float) -> None:
         now = self._now()
         retry = min(_FIRST_RETRY * 2 ** min(before.failures, _MOST_DOUBLINGS), self._interval, _LAST_RETRY)
-        await self._queue.failed(self._address.id, problem, now=now, next_at=now + max(retry, wait))
+        next_at = now + max(retry, min(wait, _LAST_RETRY))
+        await self._queue.failed(self._address.id, problem, now=now, next_at=next_at)
         if before.problem != problem:
             _log.warning(
                 "the witness %s did not get heads of the audit trail, and is tried again: %s",
