@@ -22,7 +22,9 @@ class OnePolicy:
 
     def __init__(self) -> None:
         rule = parse_policy(DOCUMENT).rules[0].digest
-        self.suspensions = (Suspension(workspace="w", rule=rule, question_id="q", by="ann", at=NOW),)
+        self.suspensions: tuple[Suspension, ...] = (
+            Suspension(workspace="w", rule=rule, question_id="q", by="ann", at=NOW),
+        )
 
     async def current(self, workspace: str) -> CurrentPolicy:
         version = PolicyVersion(workspace=workspace, version=1, document=DOCUMENT, by="ann", at=NOW)

@@ -103,8 +103,8 @@ class WorkspaceEventCases:
     async def test_a_stop_and_its_end_are_sealed_with_who_did_it(
         self, ports: Backend, workspace: str
     ) -> None:
-        for _ in range(2):  # the second time it is the same stop
-            stop = await ports.policies.stop(workspace, agent="bot", why="wrong rows", by="boss")
+        stop = await ports.policies.stop(workspace, agent="bot", why="wrong rows", by="boss")
+        assert await ports.policies.stop(workspace, agent="bot", why="wrong rows", by="boss") == stop
         for _ in range(2):
             await ports.policies.resume(workspace, stop.id, by="ana")
         found = await _final(ports, workspace, 2)
