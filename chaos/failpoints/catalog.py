@@ -169,7 +169,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "entries",
             "entries/commit",
             "routing",
-            "policy/commit",
+            "routing/commit",
             "groups",
             "groups/commit",
             "recent",
@@ -451,7 +451,16 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "recipients_at",
             "known_recipients",
             "settings",
+            "policy_versions",
+            "rule_suspensions",
+            "is_decided_by",
         }
+    ),
+    "it changes the policy, which the next question is decided by; tests/chaos/test_policy_changes.py kills servers": frozenset(
+        {"put_policy", "lift_suspension"}
+    ),
+    "it is part of the transaction of a vote or of a denial, which has failpoints before and after it": frozenset(
+        {"suspend_rule", "ask"}
     ),
     "it keeps who is who, and no question is touched": frozenset(
         {

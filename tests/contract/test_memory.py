@@ -1,10 +1,9 @@
 import pytest
 
 from handraise.testing.contract import Backend, DeskContract, MemoryBackend
-from handraise.testing.contract.policy_cases import PolicyCases
 
 
-class TestMemory(DeskContract, PolicyCases):
+class TestMemory(DeskContract):
     @pytest.fixture
     def backend(self) -> Backend:
         return MemoryBackend()

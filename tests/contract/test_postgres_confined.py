@@ -15,7 +15,7 @@ from handraise.testing import ManualClock
 from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.permission_cases import PermissionCases
-from handraise.testing.contract.policy_cases import NeedCases, PolicyCases
+from handraise.testing.contract.policy_cases import NeedCases
 from handraise.testing.contract.store import StoreContract
 from support.database import fetch_value
 from tests.conftest import own_database
@@ -35,7 +35,7 @@ def confined(postgres: str) -> Iterator[str]:
 
 
 @pytest.mark.promises_only("the gate runs all of it on memory")
-class TestPostgresConfined(DeskContract, PolicyCases):
+class TestPostgresConfined(DeskContract):
     @pytest.fixture
     def backend(self, confined: str) -> Backend:
         return AddressBackend(confined)

@@ -14,7 +14,7 @@ from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.ledger import LedgerContract
 from handraise.testing.contract.outbox import OutboxContract
-from handraise.testing.contract.policy_cases import NeedCases, PolicyCases
+from handraise.testing.contract.policy_cases import NeedCases
 from handraise.testing.contract.store import StoreContract
 from tests.conftest import own_shards
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow(
 )
 
 
-class TestShards(DeskContract, PolicyCases):
+class TestShards(DeskContract):
     @pytest.fixture
     def backend(self, shards: str) -> Backend:
         return AddressBackend(shards)

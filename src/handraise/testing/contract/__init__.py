@@ -25,6 +25,7 @@ from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
+from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
 from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.stop_cases import StopCases
@@ -51,6 +52,7 @@ class DeskContract(
     ApprovalCases,
     ChatClaimCases,
     KeyAliasCases,
+    PolicyCases,
     QuorumCases,
     WaitCases,
     TimelineCases,

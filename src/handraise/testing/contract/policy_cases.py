@@ -10,6 +10,7 @@ import pytest
 
 from handraise import Approval, Desk, Escalation, PermissionDenied, Question, Responder, Timeline
 from handraise.desks import desk_from_store
+from handraise.errors import ApprovalLapsed
 from handraise.model.json_values import Json
 from handraise.ports import Backend as Ports
 from handraise.testing.clock import ManualClock
@@ -37,8 +38,65 @@ def member(name: str, *groups: str) -> Responder:
     return Responder(name, frozenset(groups))
 
 
+def deciding(then: Json) -> Json:
+    """A policy with one rule, about the tool `pay`."""
+    return {"rules": [{"name": "payments", "when": "tool == 'pay'", "then": then}]}
+
+
 class PolicyCases(ContractFixtures):
     """What a policy requires counts when people vote; the program vouches for their groups."""
+
+    @promise("P11", "P14")
+    async def test_an_acknowledged_policy_decides_the_next_question_on_every_desk(
+        self, desk: Desk, backend: Backend, workspace: str, clock: ManualClock
+    ) -> None:
+        async with backend.open(clock=clock, workspace=workspace) as other:
+            for each in (desk, other):
+                assert (await each.post("Pay?", form=_PAY)).ruling is None
+            for version, (then, approved) in enumerate([({"deny": "not now"}, False), ("allow", True)], 1):
+                await backend.set_policy(workspace, deciding(then))
+                for each in (desk, other):
+                    decided = await each.post("Pay?", form=_PAY)
+                    assert decided.ruling is not None
+                    assert (decided.ruling.version, bool(decided.decision)) == (version, approved)
+                    assert await each.get(decided.id) == decided
+                    kinds = [event.kind for event in await each.history(decided.id)]
+                    assert kinds == ["asked", "answered"]
+
+    @promise("P11", "P14")
+    async def test_what_a_rule_allowed_is_not_given_out_if_the_policy_no_longer_allows_it(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        await backend.set_policy(workspace, deciding("allow"))
+        first, second = [await desk.post("Pay?", form=_PAY) for _ in range(2)]
+        assert await desk.consume_approval(first.id, request="one") == _PAY.action
+        await backend.set_policy(workspace, deciding({"deny": "not now"}))
+        with pytest.raises(ApprovalLapsed, match="policy"):
+            await desk.consume_approval(second.id)
+        assert await desk.consume_approval(first.id, request="one") == _PAY.action
+
+    @promise("P9", "P14")
+    async def test_a_key_gives_the_same_question_whatever_the_policy_has_made_of_it(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        await backend.set_policy(workspace, requiring({"people": ["boss"], "quorum": 1, "risk": "high"}))
+        first = await desk.post("Pay?", form=_PAY, recipients=["ana"], key="k", check_recipients=False)
+        assert (first.recipients, first.risk) == (("boss",), "high")
+        await backend.set_policy(workspace, deciding({"deny": "not now"}))
+        again = await desk.post("Pay?", form=_PAY, recipients=["ana"], key="k", check_recipients=False)
+        assert again == first
+
+    @promise("P11", "P14")
+    async def test_a_denied_spot_check_suspends_its_rule_at_once(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        await backend.set_policy(workspace, deciding({"allow": {"check": 1.0}}))
+        checked, other = [await desk.post("Pay?", form=_PAY) for _ in range(2)]
+        assert (checked.status, checked.ruling and checked.ruling.checked is not None) == ("pending", True)
+        await desk.answer(checked.id, "deny", by="ana")
+        await desk.answer(other.id, "approve", by="ana")
+        later = await desk.post("Pay?", form=_PAY)
+        assert later.status == "pending"
 
     @promise("P11")
     async def test_one_person_in_both_groups_does_not_approve_alone(
