@@ -249,6 +249,8 @@ async def test_what_is_no_timestamp_of_this_digest_is_refused(tmp_path: Path) ->
     async with timestamp_authority(tmp_path / "another") as another:
         with pytest.raises(ValueError, match="not valid"):
             TimestampVerifier([another.root]).stamped_at(token, one.digest)
+    with pytest.raises(ValueError, match="None of the certificates is a root"):
+        TimestampVerifier([tmp_path / "authority" / "authority.pem"])
     (tmp_path / "empty").touch()
     with pytest.raises(ValueError, match="no certificate"):
         TimestampVerifier([tmp_path / "empty"])

@@ -90,18 +90,14 @@ class TimestampVerifier:
 
     def __init__(self, certificates: Sequence[Path]) -> None:
         """Raises `ValueError` if a file has no certificate."""
-        builder = VerifierBuilder()
-        for path in certificates:
-            try:
-                found = x509.load_pem_x509_certificates(path.read_bytes())
-            except ValueError as error:
-                raise ValueError(f"There is no certificate in {path} that can be read.") from error
-            for each in dict.fromkeys(found):
-                if each.issuer == each.subject:
-                    builder = builder.add_root_certificate(each)
-                else:
-                    builder = builder.add_intermediate_certificate(each)
-        self._verifier: Verifier = builder.build()
+        found = dict.fromkeys(each for path in certificates for each in _certificates_in(path))
+        roots = [each for each in found if each.issuer == each.subject]
+        others = [each for each in found if each.issuer != each.subject]
+        if not roots:
+            raise ValueError(
+                "None of the certificates is a root: give the one that the authority's certificates end in."
+            )
+        self._verifier: Verifier = VerifierBuilder(roots=roots, intermediates=others).build()
 
     def stamped_at(self, text: str, digest: bytes) -> datetime:
         """When an authority saw a digest; raises `ValueError` if it did not."""
@@ -113,6 +109,13 @@ class TimestampVerifier:
         if _imprint_of(response) != _imprint(digest):
             raise ValueError("the timestamp is of another kind of digest")
         return response.tst_info.gen_time
+
+
+def _certificates_in(path: Path) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"There is no certificate in {path} that can be read.") from error
 
 
 def _imprint_of(response: TimeStampResponse) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mailbox
 from collections.abc import Iterator
+from datetime import datetime
 from email import policy
 from email.message import EmailMessage, Message
 from email.parser import BytesParser
@@ -21,7 +22,7 @@ _START = 4_096
 class Timestamps(Protocol):
     """Checks timestamps; see `TimestampVerifier`."""
 
-    def stamped_at(self, text: str, digest: bytes) -> Any:
+    def stamped_at(self, text: str, digest: bytes) -> datetime:
         """When an authority saw a digest; raises `ValueError` if it did not."""
         ...
 
@@ -41,7 +42,7 @@ def read_witness(path: Path, workspace: str, timestamps: Timestamps | None) -> W
             continue
         if head.workspace == workspace:
             seen.append(_seen(head, record, where, timestamps))
-    return Witness(name=path.name, seen=seen, unreadable=unreadable)
+    return Witness(name=path.name or str(path), seen=seen, unreadable=unreadable)
 
 
 def _seen(head: ChainHead, record: dict[str, Any], where: str, timestamps: Timestamps | None) -> SeenHead:
