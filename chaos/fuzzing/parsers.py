@@ -100,6 +100,9 @@ class _Nobody:
     async def check(self, *_: object, **__: object) -> None:
         """Every token is genuine."""
 
+    def use_default_locale(self) -> None:
+        """There is nobody to speak to."""
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Any other call fails as unreachable."""
         if name.startswith("__"):

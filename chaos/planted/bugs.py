@@ -46,8 +46,8 @@ _RACES = (
         "check-then-act-sqlite",
         "the same on SQLite",
         f"{_SQLITE}/statements.sql",
-        "    and id = :id\n    and status = 'pending'\n    and (expires_at is null or expires_at > :now)\n    and case",
-        "    and id = :id\n    and (expires_at is null or expires_at > :now)\n    and case",
+        "    and id = :id\n    and status = 'pending'\n    and (expires_at is null or expires_at > :now)\n    and (:negative",
+        "    and id = :id\n    and (expires_at is null or expires_at > :now)\n    and (:negative",
         (f"{ON_SQLITE}::test_of_many_racing_answers_one_wins_and_the_others_learn_which",),
     ),
     Bug(
@@ -104,8 +104,8 @@ _RACES = (
         "late-answer-counts",
         "an answer after the expiry counts until somebody sweeps",
         f"{_SQLITE}/statements.sql",
-        "    and (expires_at is null or expires_at > :now)\n    and case",
-        "    and case",
+        "    and (expires_at is null or expires_at > :now)\n    and (:negative",
+        "    and (:negative",
         (f"{ON_SQLITE}::test_a_late_answer_is_refused_even_before_a_sweep",),
     ),
     Bug(
@@ -357,9 +357,9 @@ _IDENTITY = (
     Bug(
         "weak-evidence-is-enough",
         "an action of high risk is approved on the word of a program",
-        f"{_SRC}/model/people.py",
-        'form.risk == "high") or evidence is None',
-        'form.risk == "highest") or evidence is None',
+        f"{_SRC}/model/evidence.py",
+        'and form.risk == "high"\n',
+        'and form.risk == "highest"\n',
         (f"{IN_MEMORY}::test_the_word_of_a_program_ends_nothing_of_high_risk",),
     ),
     Bug(

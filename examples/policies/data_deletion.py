@@ -1,13 +1,13 @@
 """A policy for deleting data, tried on a month of deletions that one person each had decided.
 
-All of them would need two people with passkeys. Four that were approved would be refused: the law says to keep them.
+All of them would need two people who signed in. Four that were approved would be refused: the law says to keep them.
 
 Run it with: python examples/policies/data_deletion.py
 """
 
 from datetime import timedelta
 
-from past_questions import Past, replay  # type: ignore[import-not-found] # it is beside this file
+from past_questions import Past, replay  # type: ignore[import-not-found] # beside this file
 
 from handraise import Approval
 

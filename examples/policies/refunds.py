@@ -8,7 +8,7 @@ Run it with: python examples/policies/refunds.py
 
 from datetime import timedelta
 
-from past_questions import Past, replay  # type: ignore[import-not-found] # it is beside this file
+from past_questions import Past, replay  # type: ignore[import-not-found] # beside this file
 
 from handraise import Approval
 

@@ -91,7 +91,8 @@ def approvals(draw: st.DrawFn) -> Draft:
     if recipients and not any(name.startswith("group:") for name in recipients):
         quorum = min(quorum, len(recipients))
     options: dict[str, Any] = {}
-    if draw(st.booleans()) and recipients:
+    escalates: bool = draw(st.booleans())
+    if recipients and escalates:
         options["timeline"] = Timeline(escalate=Escalation(after="1h", to=draw(names)), expire="2h")
     return refund(
         recipients=recipients,

@@ -21,6 +21,7 @@ SERVER_COMMANDS = frozenset(
         "keys",
         "migrate",
         "people",
+        "policy",
         "retention",
         "serve",
         "shards",

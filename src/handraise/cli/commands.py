@@ -86,7 +86,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "stop": (
         "stop_commands",
         "stop",
-        "Stop an agent, a tool or the workspace: nothing of it is asked, approved or executed.",
+        "Stop an agent, a tool, a tool of an agent, or without both the whole workspace.",
     ),
     "resume": ("stop_commands", "resume", "End a stop, or show what is stopped."),
     "policy": (

@@ -78,6 +78,7 @@ _SENTENCES = (
     gettext_noop("an answer needs the name of the person who gives it"),
     gettext_noop("that name means anyone, and only a person can answer"),
     gettext_noop("a group cannot answer, only one of its people can"),
+    gettext_noop("that name is reserved for the rules of a policy"),
     gettext_noop("that name is reserved for users of the command line"),
     gettext_noop(
         "the action is of high risk, and {name} made the link that this session began with, and could have used it: sign "

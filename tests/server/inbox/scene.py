@@ -194,6 +194,8 @@ def _lists() -> list[View]:
         View("what is settled", "/settled", "/settled"),
         View("what is settled in the workspace", "/settled", "/settled?all=1", alike=True),
         View("a conversation", "/conversation", "/conversation?name=release+4.2"),
+        View("the policy", "/policy", "/policy"),
+        View("stops", "/stops", "/stops"),
         View("insights", "/insights", "/insights"),
         View("insights of a day", "/insights", "/insights?span=day", alike=True),
         View("insights of a month", "/insights", "/insights?span=month", alike=True),

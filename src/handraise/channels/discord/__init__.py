@@ -6,9 +6,11 @@ Needs `pip install "handraise[discord]"`.
 
 try:
     from handraise.channels.discord.channel import Discord, open_discord
-except ModuleNotFoundError as error:
+except ImportError as error:
     from handraise.model.errors import MissingExtra
 
+    if isinstance(error, MissingExtra):  # of a part that other channels use too
+        raise MissingExtra(error.package, "discord") from error
     missing = (error.name or "").partition(".")[0]
     if missing not in ("httpx2", "cryptography"):
         raise

@@ -5,9 +5,11 @@ Needs `pip install "handraise[slack]"`.
 
 try:
     from handraise.channels.slack.channel import Slack, open_slack
-except ModuleNotFoundError as error:
+except ImportError as error:
     from handraise.model.errors import MissingExtra
 
+    if isinstance(error, MissingExtra):  # of a part that other channels use too
+        raise MissingExtra(error.package, "slack") from error
     if error.name not in ("httpx2", "websockets"):
         raise
     raise MissingExtra(error.name, "slack") from error

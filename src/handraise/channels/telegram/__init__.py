@@ -5,9 +5,11 @@ Needs `pip install "handraise[telegram]"`. Written by hand instead of using a bo
 
 try:
     from handraise.channels.telegram.channel import Telegram, open_telegram
-except ModuleNotFoundError as error:
+except ImportError as error:
     from handraise.model.errors import MissingExtra
 
+    if isinstance(error, MissingExtra):  # of a part that other channels use too
+        raise MissingExtra(error.package, "telegram") from error
     if error.name != "httpx2":
         raise
     raise MissingExtra(error.name, "telegram") from error
