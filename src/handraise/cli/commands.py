@@ -88,7 +88,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "stop",
         "Stop an agent, a tool, a tool of an agent, or without both the whole workspace.",
     ),
-    "resume": ("stop_commands", "resume", "End a stop, or show what is stopped."),
+    "resume": (
+        "stop_commands",
+        "resume",
+        "End a stop: by its id, or by exactly the agent and tool that were stopped.",
+    ),
     "policy": (
         "policy_commands",
         "app",

@@ -119,6 +119,8 @@ ONE_OF_EACH = {
     "what is settled",
     "a conversation",
     "insights",
+    "the policy",
+    "stops",
     "the HTTP API",
     "a form to answer",
     "an approval to answer",
