@@ -12,6 +12,7 @@ _REQUEST = (
     "find_key/commit",
     "note_use",
     "note_use/commit",
+    "commit",  # of reading the policy of the workspace
     "insert",
     "insert/commit",
     "find_session",
@@ -388,6 +389,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "begin",
             "note_use",
             "note_use/commit",
+            "policy_versions",
             "insert",
             "insert/open",
             "insert/open/log",
@@ -412,9 +414,9 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By backend and verb. `confined` is PostgreSQL with a transaction around each workspace's statements, as at a server."""
 
-BESIDE = frozenset({"notify", "listeners", "rollback", "history", "history/commit"})
-"""What runs beside a verb, at no fixed time: it is struck if the verb always reaches it. A history is read to say why
-an approval was not given out."""
+BESIDE = frozenset({"notify", "listeners", "rollback", "history", "history/commit", "stops"})
+"""What runs beside a verb, at no fixed time: it is struck if the verb always reaches it. A history and
+the stops are read to say why an approval was not given out."""
 
 _OF_LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}
 _LEDGER = frozenset(

@@ -146,8 +146,8 @@ async def opened(address: str) -> AsyncIterator[ServerContext]:
         await migrate(connections[2])
         # Wait for a writer at most three times, not two hundred: each time is one more choice.
         with (
-            patch("handraise.backends.postgres.store._WAITS", 3),
-            patch("handraise.backends.postgres.store._WAIT", 0),
+            patch("handraise.backends.postgres.store._PATIENCE", 0.01),
+            patch("handraise.backends.postgres.writers._PAUSE", 0),
         ):
             yield ServerContext(connections[:2], connections[2])
     finally:

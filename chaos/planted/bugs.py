@@ -133,6 +133,22 @@ _RACES = (
         (f"{ON_POSTGRES}::test_with_a_veto_one_denial_ends_it",),
     ),
     Bug(
+        "old-policy-decides",
+        "a server that has an older version of the policy goes on deciding by it",
+        f"{_POSTGRES}/statements.sql",
+        "            when given.policy_version <> policy.version then 'policy'\n",
+        "            when given.policy_version > policy.version then 'policy'\n",
+        (f"{ON_POSTGRES}::test_an_acknowledged_policy_decides_the_next_question_on_every_desk",),
+    ),
+    Bug(
+        "stop-does-not-hold-an-approval",
+        "an approval that was given before a stop is executed after it",
+        f"{_POSTGRES}/statements.sql",
+        "        and not exists (select from handraise.stops_of(questions.workspace, questions.asker, questions.form))\n",
+        "",
+        (f"{ON_POSTGRES}::test_what_is_stopped_is_not_asked_approved_or_consumed",),
+    ),
+    Bug(
         "need-ignored",
         "a question is settled without somebody of the group that must agree",
         f"{_POSTGRES}/statements.sql",

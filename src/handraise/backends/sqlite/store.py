@@ -479,7 +479,8 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)
-    if status != "pending" and move.negative:
+    ruling = move.question.ruling
+    if status != "pending" and move.negative and ruling is not None and ruling.checked is not None:
         place = {"workspace": move.question.workspace, "id": move.question.id}
         run(connection, "suspend_rule", actor=move.by, now=now, **place)
     return moved
