@@ -14,7 +14,7 @@ RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary :al
     && /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes --only-binary :all: \
         --no-binary http-ece --wheel-dir wheels --requirement requirements-image.txt \
     && /opt/build/bin/pip --python /opt/handraise/bin/python install --no-cache-dir --no-index --find-links wheels \
-        "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise,audit]"
+        "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise,audit,passkeys]"
 
 FROM python:${PYTHON}-slim
 ARG VERSION=unknown

@@ -414,9 +414,11 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By backend and verb. `confined` is PostgreSQL with a transaction around each workspace's statements, as at a server."""
 
-BESIDE = frozenset({"notify", "listeners", "rollback", "history", "history/commit", "stops"})
+BESIDE = frozenset(
+    {"notify", "listeners", "rollback", "history", "history/commit", "stops", "mark_sent/commit"}
+)
 """What runs beside a verb, at no fixed time: it is struck if the verb always reaches it. A history and
-the stops are read to say why an approval was not given out."""
+the stops are read to say why an approval was not given out. A mark that was made before a fault is made again, for nothing."""
 
 _OF_LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}
 _LEDGER = frozenset(
@@ -485,6 +487,12 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "open_session",
             "open_session_2",
             "sessions",
+            "add_passkey",
+            "passkeys",
+            "use_passkey",
+            "remove_passkey",
+            "add_nonce",
+            "use_nonce",
             "end_session",
             "add_link",
             "find_link",

@@ -1,6 +1,6 @@
 """A policy for deleting data, tried on a month of deletions that one person each had decided.
 
-All of them would need two people who signed in. Four that were approved would be refused: the law says to keep them.
+All of them would need two people with passkeys. Four that were approved would be refused: the law says to keep them.
 
 Run it with: python examples/policies/data_deletion.py
 """

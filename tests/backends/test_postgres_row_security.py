@@ -47,6 +47,8 @@ RIGHTS = {
     "events": {"SELECT", "INSERT"},
     "grants": {"SELECT", "INSERT", "UPDATE"},
     "agent_keys": {"SELECT", "INSERT", "UPDATE"},
+    "passkey_nonces": {"SELECT", "INSERT", "DELETE"},
+    "passkeys": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "people": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "members": {"SELECT", "INSERT", "DELETE"},
     "sessions": {"SELECT", "INSERT", "DELETE"},

@@ -65,7 +65,8 @@ def safe(card: dict[str, Any], about: Message | None = None) -> str:
         attachment = {"contentType": CARD, "content": card}
         check_activity({"type": "message", "summary": summary_of(about), "attachments": [attachment]})
     text = as_text(card)
-    assert text == visible(text)
+    # A tab in what a control is filled with is sent back as it is.
+    assert text.replace("\t", "    ") == visible(text)
     assert set(re.findall(r"\[ Open in the inbox \]\((.*)\)", text)) <= {LINK}
     return text
 

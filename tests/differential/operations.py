@@ -218,11 +218,11 @@ class _Stream:
         expected = len(await self._desks[self._first].feed(limit=500))
 
         async def feed(desk: Desk) -> list[Any]:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(600):
                 while len(events := await desk.feed(limit=500)) < expected:
                     await asyncio.sleep(
                         0.02
-                    )  # on PostgreSQL any older transaction holds the end of a feed up
+                    )  # on PostgreSQL any older transaction of the cluster holds the end of a feed up
             # The order of what different questions did at one instant is each store's own.
             return sorted(events, key=lambda event: event.question_id)
 

@@ -23,6 +23,8 @@ from handraise.desk.sealer import BrokenChain
 from handraise.model.audit_verification import TrustedKey, Verdict
 from handraise.model.audit_verification import verify as verify_lines
 from handraise.model.durations import span_of
+from handraise.model.errors import MissingExtra
+from handraise.model.passkeys import CheckProof
 from handraise.model.seals import HeadMark, Seal, instant_text
 from handraise.model.witnesses import ChainHead, Witness
 from handraise.server import ServerContext
@@ -256,11 +258,21 @@ def verify(
         witnesses=_witnesses(read, witnesses or (), authorities or ()),
         witness_within=_span(within),
         witness_since=None if since is None else since.replace(tzinfo=UTC),
+        check_passkey=_passkey_check(),
     )
     if verdict.fault is not None:
         typer.secho(f"NOT GOOD: {shown(str(verdict.fault))}", err=True, bold=True)
         raise typer.Exit(REFUSED)
     _show(verdict)
+
+
+def _passkey_check() -> CheckProof | None:
+    """How passkeys are checked, if what that needs is installed."""
+    try:
+        from handraise.server.passkeys.ceremony import find_fault  # noqa: PLC0415 -- webauthn is an extra
+    except MissingExtra:
+        return None
+    return find_fault
 
 
 def _show(verdict: Verdict) -> None:
@@ -290,6 +302,10 @@ def _show(verdict: Verdict) -> None:
         ("End", f"{end}; exported {verdict.exported_at}"),
         ("Head", f"{verdict.last}:{verdict.head.hex()}"),
     ]
+    if verdict.signed_decisions:
+        facts.append(
+            ("Passkeys", f"{verdict.signed_decisions} decisions signed, each by the passkey of its person")
+        )
     if verdict.unsealed:
         facts.append(("Unsealed", f"{verdict.unsealed} removals that no seal covers yet"))
     facts += [("Witness", shown(_witness_text(each))) for each in verdict.witnesses]

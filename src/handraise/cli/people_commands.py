@@ -18,6 +18,7 @@ from handraise.cli.terminal_output import show_table, when
 from handraise.model.errors import PermissionDenied
 from handraise.model.identities import Person, Role, Session
 from handraise.model.json_values import text_problem
+from handraise.model.passkeys import Passkey
 from handraise.model.people import Responder, responder_of
 from handraise.model.visible import visible_line
 from handraise.server import ServerContext
@@ -222,6 +223,46 @@ def sessions(name: Name, *, workspace: Workspace = None) -> None:
         ["SESSION", "HOW", "LINK MADE BY", "SINCE", "UNTIL"],
         [
             [each.id, each.how, each.vouched_by or "", when(each.created_at), when(each.expires_at)]
+            for each in found
+        ],
+    )
+
+
+@app.command()
+def passkeys(
+    name: Name,
+    *,
+    remove: Annotated[
+        str | None, typer.Option(metavar="ID", help="Remove this one, such as one that they have lost.")
+    ] = None,
+    workspace: Workspace = None,
+) -> None:
+    """List the passkeys of somebody, who adds them in the inbox."""
+
+    async def work(ctx: ServerContext) -> Sequence[Passkey]:
+        where = ctx.settings.workspace
+        await _find(ctx, name)
+        if remove and not await ctx.directory.remove_passkey(where, remove, person=name, by=operator()):
+            raise CommandError(f"{name!r} has no such passkey. To see theirs: handraise people passkeys NAME")
+        return await ctx.directory.passkeys(where, name)
+
+    found = with_context(work, workspace=workspace)
+    if remove:
+        typer.echo(f"Removed a passkey of {visible_line(name)}.")
+    if not found:
+        typer.echo(f"{visible_line(name)} has no passkey.")
+        return
+    show_table(
+        ["NAME", "FOR", "ADDED", "LAST USED", "LINK MADE BY", "ID"],
+        [
+            [
+                visible_line(each.name),
+                each.domain,
+                when(each.created_at),
+                when(each.last_used_at) if each.last_used_at else "",
+                each.vouched_by or "",
+                each.id,
+            ]
             for each in found
         ],
     )

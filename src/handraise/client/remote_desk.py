@@ -455,7 +455,7 @@ class RemoteDesk(Desk):
         if not all(map(_sendable, filter(None, (conversation, asker)))):
             return Page([], None)
         if after is not None and not _sendable(after):
-            raise ValueError("`after` is not the `next` of a page")
+            raise ValueError("`after` is not the cursor of a page: pass the `next` of the page before")
         return await self._page(
             recipient, status="settled", conversation=conversation, asker=asker, after=after, limit=limit
         )
@@ -504,7 +504,10 @@ class RemoteDesk(Desk):
         return _read(DurabilityRecord, said).durability()
 
     async def _page(self, recipient: str | Responder | None, **query: Any) -> Page[Question]:
-        if recipient is None:
+        if recipient is None and query.get("asker") == self._asker:
+            # With the agent's own key: nobody else sees the state of its questions.
+            said = await self._as_agent("GET", "/v1/questions", query=_without_none(**query))
+        elif recipient is None:
             said = await self._as_reader("/v1/questions", query=_without_none(**query))
         else:
             responder = responder_of(recipient)

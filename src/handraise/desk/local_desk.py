@@ -44,6 +44,7 @@ from handraise.model.lifecycle import (
     attempt_move,
     decline_move,
     grant_move,
+    is_denial,
     wants_grant,
     withdraw_move,
 )
@@ -184,6 +185,8 @@ class LocalDesk(Desk):
                 attempt_move(question, responder, kept, misfit.problems, provenance=provenance)
             )
             raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
+        refuses = is_denial(question.form, canonical)
+        check_evidence(question, responder, provenance.evidence, refuses=refuses)
         move = answer_move(
             question,
             responder,
@@ -261,7 +264,7 @@ class LocalDesk(Desk):
         question = await self._own_question(question_id, "only the asker can use a grant")
         if question.outcome is not None:
             return question
-        if not isinstance(question.form, Approval):
+        if not isinstance(question.form, Approval) or question.evidence == "passkey":
             return None
         grant = await self._engine.store.find_grant(question)
         if grant is None:
@@ -566,7 +569,7 @@ class LocalDesk(Desk):
             check_may_respond(question, responder)
             if question.outcome is not None:
                 raise AlreadySettled(question_id, question.outcome)
-        check_evidence(question, responder, evidence)
+        check_evidence(question, responder, evidence, refuses=True)  # what it takes to answer at all
         return question, responder
 
     async def _move(self, move: Move) -> Question:

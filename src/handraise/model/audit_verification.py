@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.passkey_replay import PasskeyReplay
+from handraise.model.passkeys import CheckProof
 from handraise.model.replay import QuestionReplay
 from handraise.model.seals import (
     NOTHING_BEFORE,
@@ -77,6 +79,8 @@ class Verdict:
     """Removals that no seal covers yet."""
     questions: int = 0
     """Questions whose row agrees with their events."""
+    signed_decisions: int = 0
+    """Decisions that a passkey signed."""
     keys: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The first and the last seal that each key signed."""
     unsigned: int = 0
@@ -131,13 +135,14 @@ def verify(
     witnesses: Sequence[Witness] = (),
     witness_within: timedelta = WITHIN,
     witness_since: datetime | None = None,
+    check_passkey: CheckProof | None = None,
 ) -> Verdict:
     """Verify an export. `read` returns its lines and may be called several times.
 
     Every seal must be signed by one of `keys`, except for those with a number below `unsigned_before`. The
     keys are in the order in which they were used: each replaced the one before, and the end must be signed by
     the last. `known` are seals that must be in it. `unsigned` accepts a chain that nobody has signed. What
-    `witnesses` saw is compared; see `WitnessComparison`.
+    `witnesses` saw is compared; see `WitnessComparison`. `check_passkey` checks what passkeys signed.
     """
     verdict = Verdict(witnesses=witnesses)
     trusted = {key.key_id: key for key in keys}
@@ -152,7 +157,14 @@ def verify(
     try:
         gone = _gone(read())
         _Checking(
-            verdict, keys, gone, known, comparison, unsigned=unsigned, unsigned_before=unsigned_before
+            verdict,
+            keys,
+            gone,
+            known,
+            comparison,
+            unsigned=unsigned,
+            unsigned_before=unsigned_before,
+            check_passkey=check_passkey,
         ).run(read())
     except _Wrong as wrong:
         verdict.fault = wrong.fault
@@ -187,6 +199,7 @@ class _Checking:
         *,
         unsigned: bool,
         unsigned_before: int,
+        check_passkey: CheckProof | None,
     ) -> None:
         self._verdict = verdict
         self._keys = {key.key_id: (place, key) for place, key in enumerate(keys)}
@@ -203,6 +216,8 @@ class _Checking:
         self._ended = False
         self._loose: list[str] = []
         self._removed: set[str] = set()
+        self._passkeys = PasskeyReplay(check_passkey)
+        self._began_at = 0
         self._lives: dict[str, QuestionReplay] = {}
         self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
 
@@ -230,6 +245,7 @@ class _Checking:
             case "seal" if not self._rows and not self._loose:
                 self._close()
                 self._batch = _Batch(number, self._seal(line), bytes.fromhex(line["digest"]))
+                self._began_at = self._began_at or self._batch.seal.number
             case "event" if self._batch and not self._rows and not self._loose:
                 self._batch.events.append((number, line))
             case "question" if not self._loose:
@@ -292,10 +308,16 @@ class _Checking:
             if record["workspace"] != self._verdict.workspace:
                 raise _Wrong("this event belongs to another workspace", **where)
             self._verdict.events += 1
+            self._check_passkeys(record, where, is_complete=not self._gone and self._began_at == 1)
             if record["question"]:
                 self._lives.setdefault(record["question"], QuestionReplay()).take(record, number)
         for cursor in seal.cursors[passed:]:
             self._count_gone(batch, cursor, batch.line + len(batch.events) + 1)
+
+    def _check_passkeys(self, record: dict[str, Any], where: dict[str, Any], *, is_complete: bool) -> None:
+        if why := self._passkeys.find_fault(record, is_complete=is_complete):
+            raise _Wrong(why, **where)
+        self._verdict.signed_decisions = self._passkeys.signed
 
     def _count_gone(self, batch: _Batch, cursor: str, line: int) -> None:
         what = self._gone.get(cursor)
@@ -417,6 +439,8 @@ class _Checking:
             number, line = self._rows[question]
             for record in line["later"]:
                 life.take(record, number)
+                # The passkey may have been added just now, too.
+                self._check_passkeys(record, {"line": number, "question_id": question}, is_complete=False)
             if found := life.find_inconsistency(line["record"]):
                 where: dict[str, Any] = {"cursor": found.cursor, "question_id": question}
                 raise _Wrong(found.why, found.place or number, **where)

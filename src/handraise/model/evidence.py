@@ -17,7 +17,11 @@ SESSION = "session"
 """Strong evidence of a person: they proved who they are when they signed in."""
 VOUCHED = "session-vouched-by:"
 """Prefix for a session whose sign-in link was made by somebody else, who could have used it; their name follows."""
-_STRONG = frozenset({SESSION})
+PASSKEY = "passkey"
+"""The strongest evidence of a person: their passkey signed exactly this decision."""
+PASSKEY_VOUCHED = "passkey-vouched-by:"
+"""Prefix for a passkey that was registered in a session whose link somebody else made; their name follows."""
+_STRONG = frozenset({SESSION, PASSKEY})
 """Evidence that is strong enough for an action of high risk.
 
 All other is not, including that of your own channels.
@@ -35,25 +39,39 @@ _WHY_WEAK = {
     "telegram-poll": "only Telegram says that it was them, and signs nothing",
     "teams-token": "what comes from Teams is not signed",
 }
+NEEDS_PASSKEY = "the policy requires a passkey: decide in the inbox, with yours"
 
 
-def check_evidence(question: Question, responder: Responder, evidence: str | None) -> None:
-    """Raise `PermissionDenied` if the evidence of a person is too weak for the risk."""
-    if why := why_too_weak(question, evidence):
+def check_evidence(
+    question: Question, responder: Responder, evidence: str | None, *, refuses: bool = False
+) -> None:
+    """Raise `PermissionDenied` if the evidence of a person is too weak; see `why_too_weak`."""
+    if why := why_too_weak(question, evidence, refuses=refuses):
         raise PermissionDenied(responder.id, why)
 
 
-def why_too_weak(question: Question, evidence: str | None) -> str | None:
+def why_too_weak(question: Question, evidence: str | None, *, refuses: bool = False) -> str | None:
     """Why the evidence of a person is too weak to decide this question, or None if it is strong enough.
 
     If the evidence is None, a program with access to the store vouches for the person. So does a session that
-    began on the command line: its user can also open the store.
+    began on the command line: its user can also open the store. If the policy requires a passkey, only a passkey will do,
+    but a person who `refuses`, so that nothing is approved, needs no more than a session.
     """
     form = question.form
     is_risky = isinstance(form, Approval) and form.risk == "high"
+    if question.evidence == "passkey" and not refuses and not (evidence or "").startswith(PASSKEY):
+        return NEEDS_PASSKEY
     if not (is_risky or question.evidence) or evidence is None or evidence in _STRONG:
         return None
     why = "the action is of high risk" if is_risky else "the policy requires that you sign in"
+    if evidence.startswith(PASSKEY_VOUCHED):
+        maker = evidence.removeprefix(PASSKEY_VOUCHED)
+        if maker.startswith(OPERATOR):
+            return None
+        return (
+            f"{why}, and {maker!r} made the link with which you signed in when you added this passkey, and could have "
+            "added it: sign in through your organisation and add a new passkey"
+        )
     if evidence.startswith(VOUCHED):
         maker = evidence.removeprefix(VOUCHED)
         if maker.startswith(OPERATOR):
@@ -64,3 +82,8 @@ def why_too_weak(question: Question, evidence: str | None) -> str | None:
         )
     weak = _WHY_WEAK.get(evidence, f"{evidence!r} is not known as strong evidence of a person")
     return f"{why}, and {weak}: decide in the inbox or in the terminal"
+
+
+def passkey_evidence(vouched_by: str | None) -> str:
+    """The evidence of a decision that a passkey signed; `vouched_by` is that of the passkey."""
+    return PASSKEY if vouched_by is None else PASSKEY_VOUCHED + vouched_by

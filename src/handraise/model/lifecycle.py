@@ -106,7 +106,7 @@ def answer_move(
         responder=responder,
         record=_without_none(record),
         ballot=ballot_of(question.form, value) if question.takes_votes else "",
-        negative=_is_denial(question.form, value),
+        negative=is_denial(question.form, value),
         new_grant=_new_grant(question, value, grant_id),
     )
 
@@ -291,7 +291,8 @@ def _new_grant(question: Question, value: Json, grant_id: str | None) -> NewGran
     )
 
 
-def _is_denial(form: AnyForm, value: Json) -> bool:
+def is_denial(form: AnyForm, value: Json) -> bool:
+    """Whether a checked answer refuses an approval."""
     return form.kind == "approval" and value["decision"] == "deny"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from handraise.model.drafting import Limits
 from handraise.model.errors import InvalidAnswer
 from handraise.model.json_values import Json, JsonValue, canonical_json, json_problems, text_problem
+from handraise.model.passkeys import PasskeyProof
 from handraise.model.problems import Problem
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -19,23 +20,25 @@ class Provenance:
     """Where an answer came from. All of it is kept in the question's history and sealed with it.
 
     `channel` is where the person answered, and `evidence` how they were identified there. `shown_digest` is the SHA-256,
-    in hexadecimal, of the question as they saw it, if the channel knows that. `details` is anything else that the channel
-    wants to keep.
+    in hexadecimal, of the question as they saw it, if the channel knows that. `passkey` is what their passkey signed.
+    `details` is anything else that the channel wants to keep.
     """
 
     channel: str | None = None
     evidence: str | None = None
     shown_digest: str | None = None
+    passkey: PasskeyProof | None = field(default=None, repr=False)
     details: JsonValue = field(default=None, repr=False)
 
     def record(self) -> dict[str, Json]:
         """The part that is stored."""
-        return {
+        record: dict[str, Json] = {
             "channel": self.channel,
             "evidence": self.evidence,
             "shown_digest": self.shown_digest,
             "details": self.details,
         }
+        return record if self.passkey is None else record | {"passkey": self.passkey.record()}
 
 
 UNKNOWN = Provenance()

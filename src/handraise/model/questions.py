@@ -63,8 +63,8 @@ def needs_from_json(stored: list[dict[str, Any]]) -> tuple[Need, ...]:
     return tuple(Need(tuple(each["people"]), each["count"], each["stage"]) for each in stored)
 
 
-RequiredEvidence = Literal["session"]
-"""The evidence of a person that a policy can require: that they signed in."""
+RequiredEvidence = Literal["session", "passkey"]
+"""The evidence of a person that a policy can require: that they signed in, or a passkey that signed the decision."""
 
 
 class Difference(NamedTuple):

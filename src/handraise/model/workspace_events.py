@@ -1,4 +1,4 @@
-"""What changes in a workspace besides its questions: people, groups, keys, policies, stops, addresses, routing, links and sessions.
+"""What changes in a workspace besides its questions: people, groups, keys, passkeys, policies, stops, links and so on.
 
 Each change leaves one event in the audit trail, with who made it and what was different before. It belongs to
 no question, so it is in no feed and no history. It never holds a secret.
@@ -14,6 +14,7 @@ from enum import StrEnum
 from handraise.model.deliveries import Address
 from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
+from handraise.model.passkeys import Passkey
 from handraise.model.people import GROUP
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.model.stops import Stop
@@ -41,6 +42,8 @@ class WorkspaceEventKind(StrEnum):
     LINK_USED = "link.used"
     SESSION_OPENED = "session.opened"
     SESSION_ENDED = "session.ended"
+    PASSKEY_ADDED = "passkey.added"
+    PASSKEY_REMOVED = "passkey.removed"
     POLICY_CHANGED = "policy.changed"
     SUSPENSION_LIFTED = "policy.suspension_lifted"
     STOP_BEGUN = "stop.begun"
@@ -194,6 +197,28 @@ def session_opened(session: Session) -> Change:
 def session_ended(session: Session, *, by: str | None) -> Change:
     """A session was ended before it expired."""
     return _session(WorkspaceEventKind.SESSION_ENDED, session, by)
+
+
+def passkey_added(passkey: Passkey) -> Change:
+    """A person registered a passkey. Its public key is in the event, so that what it signs can be checked later."""
+    return _passkey(WorkspaceEventKind.PASSKEY_ADDED, passkey, passkey.person)
+
+
+def passkey_removed(passkey: Passkey, *, by: str | None) -> Change:
+    """A passkey was removed."""
+    return _passkey(WorkspaceEventKind.PASSKEY_REMOVED, passkey, by)
+
+
+def _passkey(kind: WorkspaceEventKind, passkey: Passkey, by: str | None) -> Change:
+    details: dict[str, Json] = {
+        "passkey": passkey.id,
+        "person": passkey.person,
+        "name": passkey.name,
+        "domain": passkey.domain,
+        "public_key": passkey.public_key,
+        "vouched_by": passkey.vouched_by,
+    }
+    return Change(kind, by, details, [passkey.person, passkey.vouched_by])
 
 
 def _differences(before: Person | None, after: Person | None) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from handraise.model.timelines import Step
 from handraise.policies.rules import GrantLimit, Require
 
 _RISKS: tuple[Risk, ...] = ("low", "medium", "high")
-_EVIDENCE: tuple[RequiredEvidence | None, ...] = (None, "session")
+_EVIDENCE: tuple[RequiredEvidence | None, ...] = (None, "session", "passkey")
 _GRANTS: tuple[GrantLimit | None, ...] = (None, "always", "session", "none")
 """From the weakest to the strictest, for each field that is compared."""
 _SCOPES: Mapping[GrantLimit | None, frozenset[Scope]] = {
@@ -76,7 +76,8 @@ class Requirements:
     def _form(self, form: Approval, *, alone: bool) -> Approval:
         risk = max(form.risk, self.risk, key=_RISKS.index)
         scopes: tuple[Scope, ...] = tuple(scope for scope in form.scopes if scope in _SCOPES[self.grants])
-        if risk == "high" or not alone:  # several people cannot remember an approval together
+        # Several people cannot remember an approval together, and a passkey signs one decision.
+        if risk == "high" or not alone or self.evidence == "passkey":
             scopes = ("once",)
         spans = [each for each in (form.valid_for, self.valid_for) if each is not None]
         return form.model_copy(

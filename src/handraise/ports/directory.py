@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Literal, Protocol
 
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
+from handraise.ports.passkeys import Passkeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +29,8 @@ class Claim:
     body: str | None = field(default=None, repr=False)
 
 
-class Directory(Protocol):
-    """Keys, people, groups, sessions, links and question links, and the requests that must not be done twice.
+class Directory(Passkeys, Protocol):
+    """Keys, people, groups, sessions, passkeys, links and question links, and the requests that must not be done twice.
 
     A call that changes keys, people, groups, sessions or links leaves exactly one event of the workspace in
     the audit trail, in the same transaction, with `by`: who did it. A call that changes nothing leaves none.
@@ -116,7 +117,7 @@ class Directory(Protocol):
         ...
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
-        """Remove a person with their sessions, links and group memberships; False if there is no such person."""
+        """Remove a person with their sessions, passkeys, links and group memberships; False if there is no such person."""
         ...
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:

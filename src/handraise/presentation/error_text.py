@@ -90,6 +90,15 @@ _SENTENCES = (
         "it: sign in through your organisation, or decide in the terminal"
     ),
     gettext_noop("the policy requires that you sign in, and {part}: decide in the inbox or in the terminal"),
+    gettext_noop(
+        "the action is of high risk, and {name} made the link with which you signed in when you added this passkey, and "
+        "could have added it: sign in through your organisation and add a new passkey"
+    ),
+    gettext_noop(
+        "the policy requires that you sign in, and {name} made the link with which you signed in when you added this "
+        "passkey, and could have added it: sign in through your organisation and add a new passkey"
+    ),
+    gettext_noop("the policy requires a passkey: decide in the inbox, with yours"),
     gettext_noop("only a program asserts that it was them"),
     gettext_noop("only another system asserts that it was them"),
     gettext_noop("only the sender of an e-mail says that it was them"),
@@ -98,6 +107,16 @@ _SENTENCES = (
     gettext_noop("only Telegram says that it was them, and signs nothing"),
     gettext_noop("what comes from Teams is not signed"),
     gettext_noop("{name} is not known as strong evidence of a person"),
+    # handraise.server.passkeys
+    gettext_noop("its signature is not valid for this. Reload the page and try again"),
+    gettext_noop("this passkey is not registered here"),
+    gettext_noop("it is registered already"),
+    gettext_noop("this was used already, or took too long. Try again"),
+    gettext_noop("this passkey was removed, or there is a copy of it"),
+    gettext_noop("what the browser sent is too large"),
+    gettext_noop("what the browser sent is not a passkey's answer"),
+    gettext_noop("this server cannot use passkeys"),
+    gettext_noop("sign in again to add your first passkey"),
     # handraise.model.errors, with handraise.model.outcomes
     gettext_noop("There is no question {name} that {asker} asked in workspace {workspace}."),
     gettext_noop("There is no question {name} in workspace {workspace}."),

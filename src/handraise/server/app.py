@@ -16,6 +16,7 @@ from handraise.server.api import (
     channel_routes,
     event_routes,
     health_routes,
+    passkey_routes,
     policy_routes,
     push_routes,
     question_link_routes,
@@ -41,6 +42,7 @@ from handraise.server.web.inbox import (
     app_manifest,
     conversation_page,
     insights_page,
+    passkey_pages,
     policy_page,
     question_page,
     queue_page,
@@ -61,6 +63,7 @@ API: tuple[APIRouter, ...] = (
     admin_routes.router,
     admin_routes.secret_router,
     stop_routes.router,
+    passkey_routes.router,
     sign_in.router,
 )
 
@@ -139,6 +142,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(policy_page.pages)
     routes.include_router(question_page.pages)
     routes.include_router(account_page.pages)
+    routes.include_router(passkey_pages.pages)
     routes.include_router(app_manifest.pages)
     routes.include_router(sign_in.pages)
     routes.include_router(api_page.pages)

@@ -28,6 +28,7 @@ from handraise.ports.channel import Channel
 from handraise.ports.outbox import DividedOutbox
 from handraise.server.channel_setup import Links, open_channels
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
+from handraise.server.passkeys.passkey_use import PasskeyUse, open_passkeys
 from handraise.server.settings import ServerSettings
 from handraise.server.witnesses.witness_delivery import open_deliveries
 from handraise.server.witnesses.witness_queue import WitnessQueue
@@ -63,6 +64,7 @@ class ServerContext:
     new_id: IdFactory
     metrics: Metrics
     traces: Traces
+    passkeys: PasskeyUse | None = None
     channels: Mapping[str, Channel] = field(default_factory=dict)
     is_draining: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -211,6 +213,7 @@ async def open_context(
                 new_id=new_id,
                 metrics=metrics,
                 traces=traces,
+                passkeys=open_passkeys(directory, settings.base_url),
             )
         finally:
             await engine.close()

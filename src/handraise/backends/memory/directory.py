@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from handraise.backends.memory.clock import now_by
+from handraise.backends.memory.passkeys import MemoryPasskeys
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.deliveries import Address
 from handraise.model.identities import (
@@ -42,17 +42,15 @@ Place = TypeVar("Place")
 Value = TypeVar("Value")
 
 
-class MemoryDirectory:
+class MemoryDirectory(MemoryPasskeys):
     """Who is who, in dictionaries. No method awaits anything, so each is atomic on the event loop."""
 
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(store, clock)
         self.addresses: Callable[[str, Collection[str]], Awaitable[Sequence[Address]]] = _no_addresses
         """The addresses of recipients, which the outbox stores."""
         self._keys: dict[Ref, AgentKey] = {}
         self._digests: dict[Secret, Ref] = {}
-        self._people: dict[Ref, Person] = {}
         self._identities: dict[Ref, str] = {}
         self._sessions: dict[Secret, Session] = {}
         self._links: dict[Secret, Link] = {}
@@ -434,6 +432,7 @@ class MemoryDirectory:
         for secret, sign_in in self._links.items():
             if sign_in.workspace == workspace and sign_in.vouched_by == person:
                 self._links[secret] = replace(sign_in, vouched_by="erased")
+        self._erase_maker(workspace, person)
 
     def _remove(self, workspace: str, person_id: str) -> Person | None:
         def theirs(value: Session | Link | QuestionLink) -> bool:
@@ -442,11 +441,9 @@ class MemoryDirectory:
         _drop(self._sessions, theirs)
         _drop(self._links, theirs)
         _drop(self._question_links, theirs)
+        self._remove_passkeys(workspace, person_id)
         self._identities.pop(Ref(workspace, person_id), None)
         return self._people.pop(Ref(workspace, person_id), None)
-
-    def _now(self) -> datetime:
-        return now_by(self._clock)
 
 
 @dataclass(frozen=True, slots=True)

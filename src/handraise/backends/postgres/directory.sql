@@ -270,3 +270,52 @@ select
     as number
 from (select set_config('handraise.moving', 'on', true) as moving offset 0) as s
 where s.moving = 'on';
+
+-- name: add_passkey
+-- Store a passkey of a person who exists, unless it is registered already; the lock prevents their removal meanwhile.
+with known as (
+    select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
+)
+insert into handraise.passkeys
+    (created_at, sign_count, workspace, id, person, name, domain, public_key, vouched_by)
+select
+    coalesce(:now::timestamptz, now()), :sign_count::bigint, workspace, :id, id, :name, :domain, :public_key, :vouched_by
+from known
+on conflict do nothing
+returning *;
+
+-- name: passkeys
+-- The passkeys of a person, the oldest first.
+select * from handraise.passkeys where workspace = :workspace and person = :person order by created_at, id;
+
+-- name: use_passkey
+-- Record that a passkey is used, unless it counts its signatures and this one has been counted before.
+update handraise.passkeys
+set last_used_at = coalesce(:now::timestamptz, now()), sign_count = :sign_count::bigint
+where workspace = :workspace and id = :id and person = :person
+    and (:sign_count::bigint > sign_count or (:sign_count::bigint = 0 and sign_count = 0))
+returning id;
+
+-- name: remove_passkey
+-- Remove a passkey of a person.
+delete from handraise.passkeys where workspace = :workspace and id = :id and person = :person returning *;
+
+-- name: add_nonce
+-- Store a nonce for a person who exists, and forget theirs that have ended.
+with known as (
+    select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
+),
+ended as (
+    delete from handraise.passkey_nonces
+    where workspace = :workspace and person = :person and expires_at <= coalesce(:now::timestamptz, now())
+)
+insert into handraise.passkey_nonces (expires_at, workspace, id, person)
+select coalesce(:now::timestamptz, now()) + :lasts::interval, workspace, :id, id
+from known
+returning id;
+
+-- name: use_nonce
+-- Use up a nonce: if several use it at once, only one gets a row.
+delete from handraise.passkey_nonces
+where workspace = :workspace and id = :id and person = :person and expires_at > coalesce(:now::timestamptz, now())
+returning id;

@@ -85,6 +85,8 @@ from (
         ('people', exists (select from handraise.people)),
         ('members', exists (select from handraise.members)),
         ('sessions', exists (select from handraise.sessions)),
+        ('passkeys', exists (select from handraise.passkeys)),
+        ('passkey_nonces', exists (select from handraise.passkey_nonces)),
         ('links', exists (select from handraise.links)),
         ('question_links', exists (select from handraise.question_links)),
         ('requests', exists (select from handraise.requests)),

@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
-from handraise.backends.shards.placement import ShardRouter
+from handraise.backends.shards.passkeys import ShardedPasskeys
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
 from handraise.ports import Claim
 
 
-class ShardedDirectory:
+class ShardedDirectory(ShardedPasskeys):
     """Who is who, on several shards. See `handraise.ports.Directory` for what each method promises.
 
     A call that is `is_noop` wrote nothing, or changes nothing when it is repeated.
     """
-
-    def __init__(self, router: ShardRouter) -> None:
-        self._router = router
 
     async def add_key(
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
-from handraise.backends.sql.executor import Run, SqlExecutor, note
+from handraise.backends.sql.executor import Run, note
+from handraise.backends.sql.passkeys import SqlPasskeys
 from handraise.backends.sql.rows import (
     recipients_among,
     refused_claim,
@@ -44,11 +45,8 @@ from handraise.ports import Claim
 _TRIES = 5
 
 
-class SqlDirectory:
+class SqlDirectory(SqlPasskeys):
     """Who is who, in an SQL database. See `handraise.ports.Directory` for what each method promises."""
-
-    def __init__(self, executor: SqlExecutor) -> None:
-        self._executor = executor
 
     async def add_key(
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str

@@ -23,6 +23,7 @@ from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Ses
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
+from handraise.model.passkeys import Passkey
 from handraise.model.policy_versions import PolicyVersion, Suspension
 from handraise.model.questions import Need, Question, Vote, changed, needs_from_json, restored
 from handraise.model.routing import Recent
@@ -144,6 +145,7 @@ stored_grant = row_reader(Grant)
 stored_hold = row_reader(Hold, by="actor")
 stored_key = row_reader(AgentKey)
 stored_link = row_reader(Link)
+stored_passkey = row_reader(Passkey)
 stored_person = row_reader(Person)
 stored_policy_version = row_reader(PolicyVersion, by="actor")
 stored_suspension = row_reader(Suspension, by="actor")

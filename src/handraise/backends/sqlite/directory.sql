@@ -91,6 +91,8 @@ delete from members where workspace = :workspace and person = :id;
 delete from sessions where workspace = :workspace and person = :id;
 delete from links where workspace = :workspace and person = :id;
 delete from question_links where workspace = :workspace and person = :id;
+delete from passkeys where workspace = :workspace and person = :id;
+delete from passkey_nonces where workspace = :workspace and person = :id;
 
 -- name: groups
 -- Every membership in every group.
@@ -244,3 +246,43 @@ where (workspace, id) in (
     select workspace, id from sessions where expires_at < :now - :older_than order by expires_at limit :limit
 )
 returning 1 as number;
+
+-- name: add_passkey
+-- Store a passkey of a person who exists, unless it is registered already.
+insert into passkeys (workspace, id, person, name, domain, public_key, sign_count, created_at, vouched_by)
+select workspace, :id, id, :name, :domain, :public_key, :sign_count, :now, :vouched_by
+from people
+where workspace = :workspace and id = :person
+on conflict do nothing
+returning *;
+
+-- name: passkeys
+-- The passkeys of a person, the oldest first.
+select * from passkeys where workspace = :workspace and person = :person order by created_at, id;
+
+-- name: use_passkey
+-- Record that a passkey is used, unless it counts its signatures and this one has been counted before.
+update passkeys
+set last_used_at = :now, sign_count = :sign_count
+where workspace = :workspace and id = :id and person = :person
+    and (:sign_count > sign_count or (:sign_count = 0 and sign_count = 0))
+returning id;
+
+-- name: remove_passkey
+-- Remove a passkey of a person.
+delete from passkeys where workspace = :workspace and id = :id and person = :person returning *;
+
+-- name: add_nonce
+-- Store a nonce for a person who exists, and forget theirs that have ended.
+delete from passkey_nonces where workspace = :workspace and person = :person and expires_at <= :now;
+insert into passkey_nonces (workspace, id, person, expires_at)
+select workspace, :id, id, :now + :lasts
+from people
+where workspace = :workspace and id = :person
+returning id;
+
+-- name: use_nonce
+-- Use up a nonce: if several use it at once, only one gets a row.
+delete from passkey_nonces
+where workspace = :workspace and id = :id and person = :person and expires_at > :now
+returning id;

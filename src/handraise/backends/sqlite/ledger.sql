@@ -179,6 +179,8 @@ delete from members where workspace = :workspace and person = :person;
 delete from sessions where workspace = :workspace and person = :person;
 delete from links where workspace = :workspace and person = :person;
 delete from question_links where workspace = :workspace and person = :person;
+delete from passkeys where workspace = :workspace and person = :person;
+delete from passkey_nonces where workspace = :workspace and person = :person;
 delete from people where workspace = :workspace and id = :person;
 delete from addresses where workspace = :workspace and recipient = :person;
 delete from deliveries where workspace = :workspace and recipient = :person;
@@ -193,6 +195,7 @@ update grants set revoked_by = 'erased' where workspace = :workspace and revoked
 update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;
 update links set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
+update passkeys set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 
 -- name: rules
 -- The rules of all workspaces that have their own.

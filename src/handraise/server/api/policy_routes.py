@@ -42,7 +42,7 @@ router = APIRouter(prefix="/v1", tags=["policy"], route_class=IdempotentRoute)
 
 MOST_REPLAYED = 50_000
 """How many questions one request replays at most."""
-_MOST_VERSIONS = 2**31 - 1
+_MOST_VERSIONS = 2**31 - 2  # the next number must still fit into an integer of PostgreSQL
 
 Document = Annotated[dict[str, Any], Body(description="the policy: `time_zone` and `rules`")]
 VersionNumber = Annotated[int, Path(ge=1, le=_MOST_VERSIONS, description="the number of the version")]

@@ -99,6 +99,20 @@ class PolicyCases(ContractFixtures):
         assert later.status == "pending"
 
     @promise("P11")
+    async def test_what_needs_a_passkey_is_denied_without_one_and_not_approved(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        await backend.set_policy(workspace, requiring({"evidence": "session"}, {"evidence": "passkey"}))
+        pay, which = await desk.post("Pay?", form=_PAY), await desk.post("Which?", choices=["a", "b"])
+        assert (pay.evidence, which.evidence) == ("passkey", "passkey")
+        for question, value in ((pay, "approve"), (which, "a")):
+            with pytest.raises(PermissionDenied, match="passkey"):
+                await desk.answer(question.id, value, by="ana")
+            assert (await desk.get(question.id)).outcome is None
+        assert (await desk.answer(pay.id, "deny", by="ana")).status == "answered"
+        assert (await desk.decline(which.id, by="ana")).status == "declined"
+
+    @promise("P11")
     async def test_one_person_in_both_groups_does_not_approve_alone(
         self, desk: Desk, backend: Backend, workspace: str
     ) -> None:

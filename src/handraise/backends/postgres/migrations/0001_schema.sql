@@ -327,6 +327,37 @@ create index sessions_by_end on handraise.sessions (expires_at);
 create policy found_when_over on handraise.sessions for select to current_user using (true);
 create policy forgotten on handraise.sessions for delete to current_user using (true);
 
+-- The passkeys of people. `public_key` is a COSE key in base64url, `domain` is where it works, and `vouched_by` is that of the
+-- session in which it was registered.
+create table handraise.passkeys (
+    created_at    timestamptz not null,
+    last_used_at  timestamptz,
+    sign_count    bigint      not null,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    person        text        collate "C" not null,
+    name          text        not null,
+    domain        text        collate "C" not null,
+    public_key    text        collate "C" not null,
+    vouched_by    text        collate "C",
+    primary key (workspace, id),
+    foreign key (workspace, person) references handraise.people on delete cascade
+);
+
+create index passkeys_by_person on handraise.passkeys (workspace, person);
+
+-- What makes each signature of a passkey work once: a nonce that was used is deleted.
+create table handraise.passkey_nonces (
+    expires_at    timestamptz not null,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    person        text        collate "C" not null,
+    primary key (workspace, id),
+    foreign key (workspace, person) references handraise.people on delete cascade
+);
+
+create index passkey_nonces_by_person on handraise.passkey_nonces (workspace, person);
+
 -- A link that was used is deleted.
 create table handraise.links (
     created_at    timestamptz not null,
@@ -1877,6 +1908,8 @@ begin
     where l.workspace = erase_person.workspace and l.vouched_by = erase_person.person;
     update handraise.sessions as s set vouched_by = 'erased'
     where s.workspace = erase_person.workspace and s.vouched_by = erase_person.person;
+    update handraise.passkeys as k set vouched_by = 'erased'
+    where k.workspace = erase_person.workspace and k.vouched_by = erase_person.person;
 end
 $$;
 
@@ -1960,10 +1993,11 @@ begin
         to handraise_app;
     grant select, insert, delete
         on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox,
-            handraise.rule_suspensions, handraise.stops
+            handraise.rule_suspensions, handraise.stops, handraise.passkey_nonces
         to handraise_app;
     grant select, insert, update, delete
-        on handraise.inbox, handraise.listeners, handraise.people, handraise.requests, handraise.addresses
+        on handraise.inbox, handraise.listeners, handraise.people, handraise.requests, handraise.addresses,
+            handraise.passkeys
         to handraise_app;
     grant execute
         on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,

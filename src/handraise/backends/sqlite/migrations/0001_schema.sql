@@ -254,6 +254,35 @@ create table sessions (
 create index sessions_by_person on sessions (workspace, person);
 create index sessions_by_end on sessions (expires_at);
 
+-- The passkeys of people. `public_key` is a COSE key in base64url, `domain` is where it works, and `vouched_by` is that of the
+-- session in which it was registered.
+create table passkeys (
+    workspace     text    not null,
+    id            text    not null,
+    person        text    not null,
+    name          text    not null,
+    domain        text    not null,
+    public_key    text    not null,
+    sign_count    integer not null,
+    created_at    integer not null,
+    last_used_at  integer,
+    vouched_by    text,
+    primary key (workspace, id)
+) strict, without rowid;
+
+create index passkeys_by_person on passkeys (workspace, person);
+
+-- What makes each signature of a passkey work once: a nonce that was used is deleted.
+create table passkey_nonces (
+    workspace     text    not null,
+    id            text    not null,
+    person        text    not null,
+    expires_at    integer not null,
+    primary key (workspace, id)
+) strict, without rowid;
+
+create index passkey_nonces_by_person on passkey_nonces (workspace, person);
+
 -- A link that was used is deleted.
 create table links (
     workspace     text    not null,

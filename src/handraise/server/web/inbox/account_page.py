@@ -1,4 +1,4 @@
-"""The account page: who you are, where you are signed in, your notifications, and your active grants."""
+"""The account page: who you are, where you are signed in, your passkeys, notifications and active grants."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.page_texts import When, since, when
+from handraise.server.web.inbox.passkey_pages import passkey_section
 from handraise.server.web.pages import PageRoute, live_page
 from handraise.server.web.sign_in import SessionId, end_one, sessions_of
 
@@ -82,6 +83,7 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         is_https=ctx.settings.is_https,
         languages={each: language_name(each) for each in languages()},
         zones=_time_zones(),
+        passkeys=await passkey_section(ctx, caller),
         grants=await _grants(ctx, caller),
         sessions=[_other_session(each, now) for each in await _other_sessions(ctx, caller)],
     )

@@ -9,7 +9,7 @@ from typing import Literal
 
 from handraise.model.deliveries import Delivery, DeliveryStatus, Reason
 from handraise.model.events import Event
-from handraise.model.evidence import VOUCHED
+from handraise.model.evidence import PASSKEY_VOUCHED, VOUCHED
 from handraise.model.forms import Approval, Scope
 from handraise.model.outcomes import Answered, Declined, Outcome
 from handraise.model.questions import Question
@@ -25,6 +25,7 @@ _LONGEST_STORY = 40
 _LONGEST_QUOTE = 600
 _SURE = {
     "session": gettext_noop("signed in with a session"),
+    "passkey": gettext_noop("signed with a passkey"),
     "signed-link": gettext_noop("with a link to this one question"),
     "client-asserted": gettext_noop("as the program in between says"),
     "email-sender": gettext_noop("as the sender of an e-mail says"),
@@ -148,6 +149,9 @@ def _sure(evidence: str) -> str:
     if evidence.startswith(VOUCHED):
         maker = visible_line(evidence.removeprefix(VOUCHED))
         return gettext("signed in with a link that {person} made").format(person=maker)
+    if evidence.startswith(PASSKEY_VOUCHED):
+        maker = visible_line(evidence.removeprefix(PASSKEY_VOUCHED))
+        return gettext("with a passkey that was added with a link of {person}").format(person=maker)
     known = _SURE.get(evidence)
     return visible_line(evidence) if known is None else gettext(known)
 

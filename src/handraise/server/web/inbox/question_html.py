@@ -29,6 +29,7 @@ from handraise.presentation.risk_text import risk_text
 from handraise.presentation.ruling_text import ruling_lines
 from handraise.presentation.times import span
 from handraise.presentation.translation import gettext
+from handraise.server.passkeys.passkey_use import PasskeyUse
 from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
 from handraise.server.web.inbox.form_controls import (
     ZONES,
@@ -80,6 +81,19 @@ class OtherPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PasskeyNeed:
+    """A passkey that the policy requires. A denial needs none, unless the session is too weak for that too."""
+
+    use: PasskeyUse | None
+    """How passkeys are used, if this server can."""
+    has_one: bool
+    """Whether the person has one that works here."""
+    address: str
+    """Where a browser asks what to sign."""
+    also_to_refuse: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
     """Who answers a question and how: the person, the evidence that is recorded, and what the page shows."""
 
@@ -95,6 +109,7 @@ class AnswerContext:
     details: Json = None
     other_page: OtherPage | None = None
     """Where it must be answered, if not here."""
+    passkey: PasskeyNeed | None = None
     outbox: Outbox | None = None
     """The deliveries of the question, if this person may see them."""
     layout: str = "app.html"
@@ -262,6 +277,7 @@ def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]
         "undo_for": question.undo_for,
         "left": _seconds_left(question),
         "other_page": context.other_page,
+        "passkey": context.passkey if question.outcome is None else None,
         "layout": context.layout,
         **context.shown,
     }

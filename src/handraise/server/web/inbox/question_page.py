@@ -5,11 +5,12 @@ A GET changes nothing. A POST answers, declines or takes an approval back, in th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from handraise.model.errors import (
     AlreadyConsumed,
@@ -23,7 +24,9 @@ from handraise.model.errors import (
 from handraise.model.evidence import why_too_weak
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
+from handraise.model.lifecycle import is_denial
 from handraise.model.outcomes import Declined
+from handraise.model.passkeys import PasskeyRefused, answered, declined
 from handraise.model.people import may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
@@ -36,17 +39,20 @@ from handraise.server.api.question_routes import desk_of, is_own_answer
 from handraise.server.api.question_routes import visible as visible_question
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
+from handraise.server.passkeys.passkey_use import read_signature
 from handraise.server.web.inbox.back_links import back_of
 from handraise.server.web.inbox.form_controls import Submitted, read_answer
 from handraise.server.web.inbox.question_html import (
     AnswerContext,
     OtherPage,
+    PasskeyNeed,
     Submission,
     confirmed_digest,
     show,
     show_edits,
     votes_in,
 )
+from handraise.server.web.inbox.vote_view import Side
 from handraise.server.web.pages import PageRoute, message
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -61,7 +67,7 @@ async def show_question(request: Request, ctx: Context, caller: CurrentPerson, q
         question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
         return _not_found_page()
-    return await show(_session_context(request, ctx, caller, question), question)
+    return await show(await _session_context(request, ctx, caller, question), question)
 
 
 @pages.post("/questions/{question_id}")
@@ -74,26 +80,56 @@ async def answer_question(
     except QuestionNotFound:
         return _not_found_page()
     return await respond(
-        _session_context(request, ctx, caller, question), question, await submitted_in(request)
+        await _session_context(request, ctx, caller, question), question, await submitted_in(request)
     )
 
 
-def _session_context(
+@pages.post("/questions/{question_id}/signature")
+async def ask_signature(request: Request, ctx: Context, caller: CurrentPerson, question_id: str) -> Response:
+    """Say what a browser must sign for the decision in a form: nothing if it decides nothing yet, or needs no passkey."""
+    try:
+        question = await visible_question(ctx, caller, question_id)
+    except QuestionNotFound:
+        return _not_found_page()
+    context = await _session_context(request, ctx, caller, question)
+    need = context.passkey
+    if need is None or need.use is None or not need.has_one or question.outcome is not None:
+        return JSONResponse({})
+    decision = await _decision_in(context, question, await submitted_in(request))
+    if decision is None or (_refuses(question, decision) and not need.also_to_refuse):
+        return JSONResponse({})
+    return JSONResponse(await need.use.ask_decision(context.person, question, decision))
+
+
+async def _session_context(
     request: Request, ctx: ServerContext, caller: PersonCaller, question: Question
 ) -> AnswerContext:
     back = back_of(request, question.id)
     theirs = may_respond(question, caller.person.responder)
-    too_weak = why_too_weak(question, caller.session.evidence) if theirs else None
+    need = await _passkey_need(ctx, caller, question) if theirs else None
+    too_weak = why_too_weak(question, caller.session.evidence) if theirs and need is None else None
     return AnswerContext(
         desk=desk_of(ctx, caller),
         person=caller.person,
         here=f"/questions/{quote(question.id, safe='')}{back.query}",
         evidence=caller.session.evidence,
         other_page=_sign_in_page(too_weak) if too_weak else None,
+        passkey=need,
         directory=ctx.directory,
         policies=ctx.policies,
         outbox=ctx.outbox,
         shown={"framed": False, "back": back},
+    )
+
+
+async def _passkey_need(ctx: ServerContext, caller: PersonCaller, question: Question) -> PasskeyNeed | None:
+    if question.evidence != "passkey" or question.outcome is not None:
+        return None
+    return PasskeyNeed(
+        use=ctx.passkeys,
+        has_one=ctx.passkeys is not None and bool(await ctx.passkeys.usable(caller.person)),
+        address=f"/questions/{quote(question.id, safe='')}/signature",
+        also_to_refuse=why_too_weak(question, caller.session.evidence, refuses=True) is not None,
     )
 
 
@@ -133,13 +169,14 @@ async def _answer(
             question.id,
             reading.value,
             by=context.person.responder,
-            provenance=Provenance(
-                channel=context.channel,
-                evidence=context.evidence,
-                shown_digest=confirmed_digest(context, question, submitted),
-                details=context.details,
+            provenance=await _provenance(
+                context, question, submitted, lambda: answered(check_answer(question.form, reading.value))
             ),
         )
+    except (PasskeyRefused, PermissionDenied) as refused:
+        if context.passkey is None:
+            raise
+        return await _show_refused(context, question, submitted, refused)
     except InvalidAnswer as misfit:
         question = await context.desk.get(question.id)
         return await show(context, question, Submission(submitted, misfit.problems, counted=True), status=422)
@@ -166,9 +203,7 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
     """Vote like somebody else, after a look at what they changed."""
     if submitted.get("do") == ["edit"]:
         return RedirectResponse(context.here, 303)
-    votes = await votes_in(context, question, await context.desk.history(question.id), datetime.now(UTC))
-    sides = () if votes is None else votes.sides
-    side = next((each for each in sides if [each.ballot] == submitted["agree"]), None)
+    side = await _agreed_side(context, question, submitted)
     if question.outcome is None and side is None:
         gone = Problem(gettext("the vote"), gettext("it was changed meanwhile. Look at the votes again"))
         return await show(context, question, Submission({}, (gone,)), status=409)
@@ -181,20 +216,26 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
     return await _answer(context, question, submitted, Reading(side.value))
 
 
+async def _agreed_side(context: AnswerContext, question: Question, submitted: Submitted) -> Side | None:
+    """What those voted with whom a person agrees; None if no vote is like that any more."""
+    votes = await votes_in(context, question, await context.desk.history(question.id), datetime.now(UTC))
+    sides = () if votes is None else votes.sides
+    return next((each for each in sides if [each.ballot] == submitted["agree"]), None)
+
+
 async def _decline(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
-    reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
+    reason = _reason_in(submitted)
     try:
         await context.desk.decline(
             question.id,
             by=context.person.responder,
-            reason=reason or None,
-            provenance=Provenance(
-                channel=context.channel,
-                evidence=context.evidence,
-                shown_digest=confirmed_digest(context, question, submitted),
-                details=context.details,
-            ),
+            reason=reason,
+            provenance=await _provenance(context, question, submitted, lambda: declined(reason)),
         )
+    except (PasskeyRefused, PermissionDenied) as refused:
+        if context.passkey is None:
+            raise
+        return await _show_refused(context, question, submitted, refused)
     except InvalidAnswer as misfit:
         return await show(context, question, Submission(submitted, misfit.problems), status=422)
     except AlreadySettled as settled:
@@ -205,14 +246,74 @@ async def _decline(context: AnswerContext, question: Question, submitted: Submit
 
 
 async def _take_back(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
-    reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
+    reason = _reason_in(submitted)
     try:
-        await context.desk.take_back(question.id, by=context.person.responder, reason=reason or None)
+        await context.desk.take_back(question.id, by=context.person.responder, reason=reason)
     except InvalidAnswer as misfit:
         return await show(context, question, Submission(submitted, misfit.problems), status=422)
     except (AlreadyConsumed, NotApproved, PermissionDenied):  # the page shows the status
         return await show(context, await context.desk.get(question.id), status=409)
     return RedirectResponse(context.here, 303)
+
+
+async def _provenance(
+    context: AnswerContext, question: Question, submitted: Submitted, decision: Callable[[], Json]
+) -> Provenance:
+    """Where an answer comes from. If a passkey signed this decision, that is the evidence; raises `PasskeyRefused`."""
+    evidence, proof = context.evidence, None
+    need = context.passkey
+    if need is not None and need.use is not None and (text := next(iter(submitted.get("passkey", ())), "")):
+        nonce, credential = read_signature(text)
+        evidence, proof = await need.use.check_decision(
+            context.person, question, decision(), nonce=nonce, credential=credential
+        )
+    return Provenance(
+        channel=context.channel,
+        evidence=evidence,
+        shown_digest=confirmed_digest(context, question, submitted),
+        passkey=proof,
+        details=context.details,
+    )
+
+
+async def _decision_in(context: AnswerContext, question: Question, submitted: Submitted) -> Json | None:
+    """The decision that a form makes, as it is signed; None if it only leads to another page."""
+    form, do = question.form, submitted.get("do")
+    if do == ["decline"]:
+        return declined(_reason_in(submitted))
+    if do is not None:
+        return None
+    if "agree" in submitted:
+        side = await _agreed_side(context, question, submitted)
+        if side is None or side.value is None:
+            return None if side is None else declined(_reason_in(submitted))
+        value, seen = side.value, submitted.get("digest")
+        is_edit = isinstance(form, Approval) and "arguments" in value and seen != [value["digest"]]
+        return None if is_edit else answered(check_answer(form, value))
+    reading = read_answer(form, submitted)
+    if reading.problems or (isinstance(form, Approval) and _unconfirmed_edit(form, reading) is not None):
+        return None
+    try:
+        return answered(check_answer(form, reading.value))
+    except InvalidAnswer:
+        return None
+
+
+def _refuses(question: Question, decision: Json) -> bool:
+    return "answer" not in decision or is_denial(question.form, decision["answer"])
+
+
+def _reason_in(submitted: Submitted) -> str | None:
+    return next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip() or None
+
+
+async def _show_refused(
+    context: AnswerContext, question: Question, submitted: Submitted, refused: Exception
+) -> Response:
+    """Show the page again, with why the passkey was not accepted. Nothing is decided."""
+    why = refused.reason if isinstance(refused, PermissionDenied) else str(refused)
+    problem = Problem(gettext("your passkey"), why)
+    return await show(context, question, Submission(submitted, (problem,)), status=403)
 
 
 def _unconfirmed_edit(form: Approval, reading: Reading) -> dict[str, Json] | None:

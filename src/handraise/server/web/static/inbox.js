@@ -4,6 +4,7 @@ import { startControls } from "./inbox/controls.js";
 import { startKeys } from "./inbox/keys.js";
 import { startSignOut } from "./inbox/sign_out.js";
 import { startQuestion } from "./inbox/question.js";
+import { startPasskeys } from "./inbox/passkeys.js";
 import { startPlace } from "./inbox/place.js";
 import { startQueue } from "./inbox/queue.js";
 import { startInstalling, startSwitches, startWorker } from "./inbox/notifications.js";
@@ -17,6 +18,7 @@ addEventListener("pageshow", (event) => { if (event.persisted) location.reload()
 startKeys();
 startSignOut();
 startControls();
+startPasskeys(page);
 startTimes();
 startPlace();
 if ("question" in page.dataset) startQuestion(page);

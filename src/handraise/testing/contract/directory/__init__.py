@@ -1,8 +1,9 @@
-"""The contract of a directory: keys, people, groups, sessions, links, and requests that are not done twice."""
+"""The contract of a directory: keys, people, groups, sessions, passkeys, links, and requests that are not done twice."""
 
 from handraise.testing.contract.directory.agent_key_cases import AgentKeyCases
 from handraise.testing.contract.directory.cleanup_cases import CleanupCases
 from handraise.testing.contract.directory.idempotency_cases import IdempotencyCases
+from handraise.testing.contract.directory.passkey_cases import PasskeyCases
 from handraise.testing.contract.directory.people_cases import PeopleCases
 from handraise.testing.contract.directory.question_link_cases import QuestionLinkCases
 from handraise.testing.contract.directory.session_cases import SessionCases
@@ -14,6 +15,7 @@ class DirectoryContract(
     AgentKeyCases,
     PeopleCases,
     SessionCases,
+    PasskeyCases,
     QuestionLinkCases,
     IdempotencyCases,
     CleanupCases,

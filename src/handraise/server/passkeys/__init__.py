@@ -1,0 +1,1 @@
+"""Passkeys: made and checked with WebAuthn, and used once for each decision."""
