@@ -460,6 +460,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "is_decided_by",
         }
     ),
+    "it only reads; `consume` decides again when the receipt is used": frozenset({"find_usable"}),
     "it changes the policy, which the next question is decided by; tests/chaos/test_policy_changes.py kills servers": frozenset(
         {"put_policy", "lift_suspension"}
     ),

@@ -75,6 +75,14 @@ _RACES = (
         (f"{ON_SQLITE}::test_an_approval_can_be_taken_back_until_it_is_consumed",),
     ),
     Bug(
+        "receipt-after-taken-back",
+        "an approval that was taken back still has a receipt",
+        f"{_SQLITE}/statements.sql",
+        "and q.consumed_at is null and q.taken_back_at is null\n",
+        "and q.consumed_at is null\n",
+        (f"{ON_SQLITE}::test_an_approval_that_was_used_or_taken_back_has_no_receipt",),
+    ),
+    Bug(
         "taken-back-after-use",
         "an approval is taken back whose action was given out",
         f"{_SQLITE}/statements.sql",

@@ -26,6 +26,7 @@ PUBLIC_MODULES = (
     "handraise.errors",
     "handraise.events",
     "handraise.forms",
+    "handraise.gate",
     "handraise.outcomes",
     "handraise.questions",
     "handraise.server",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -27,6 +28,7 @@ def open_desk(
     credentials: str | Credentials | None = None,
     keep_settled: timedelta | None = None,
     pending_quota: int | None = None,
+    receipt_key: str | os.PathLike[str] | None = None,
     **options: Unpack[DeskOptions],
 ) -> AbstractContextManager[BlockingDesk]:
     """A desk for threads at an address; takes what `handraise.open_desk` takes."""
@@ -38,6 +40,7 @@ def open_desk(
         credentials=credentials,
         keep_settled=keep_settled,
         pending_quota=pending_quota,
+        receipt_key=receipt_key,
         **options,
     )
     return DeskContext(_open(opened))

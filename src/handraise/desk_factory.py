@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Generator
@@ -19,6 +20,7 @@ from handraise.desk.recipient_check import Recipients
 from handraise.model.drafting import Limits
 from handraise.model.durations import Span
 from handraise.model.errors import UnknownAddress
+from handraise.model.receipts import ReceiptSigner
 from handraise.ports import Backend, Bus, Clock, Directory, IdFactory, Policies, Store
 from handraise.ports.desk import Desk
 from handraise.wire.credentials import Credentials
@@ -47,6 +49,7 @@ def open_desk(
     credentials: str | Credentials | None = None,
     keep_settled: timedelta | None = None,
     pending_quota: int | None = None,
+    receipt_key: str | os.PathLike[str] | None = None,
     **options: Unpack[DeskOptions],
 ) -> DeskContext:
     """Open the desk at an address.
@@ -62,7 +65,8 @@ def open_desk(
     the key of an agent or the session of a person, else `HANDRAISE_KEY`. `keep_settled` is how long settled
     questions of all workspaces of the store are kept; without it, forever. `pending_quota` is how many
     pending questions one asker may have in a workspace; without it, any number. One more raises
-    `QuotaExceeded`. A server has settings for both. With `HANDRAISE_PUBLIC_URL`, the address of a server on
+    `QuotaExceeded`. `receipt_key` is the file of the key that signs receipts, else `HANDRAISE_RECEIPT_KEY`. A
+    server has settings for these three. With `HANDRAISE_PUBLIC_URL`, the address of a server on
     the same store, questions have a `url`.
     """
     opened = _open_desk(
@@ -73,6 +77,7 @@ def open_desk(
         credentials=credentials,
         keep_settled=keep_settled,
         pending_quota=pending_quota,
+        receipt_key=receipt_key,
         **options,
     )
     return DeskContext(opened)
@@ -135,6 +140,7 @@ async def _open_desk(
     credentials: str | Credentials | None,
     keep_settled: timedelta | None,
     pending_quota: int | None,
+    receipt_key: str | os.PathLike[str] | None,
     **options: Unpack[DeskOptions],
 ) -> AsyncIterator[Desk]:
     address = url or os.environ.get("HANDRAISE_URL") or default_address()
@@ -153,6 +159,8 @@ async def _open_desk(
             )
         if pending_quota is not None:
             raise ValueError("A desk at a server has its quota: set HANDRAISE_PENDING_QUOTA at the server.")
+        if receipt_key is not None:
+            raise ValueError("A server signs its receipts itself: set HANDRAISE_RECEIPT_KEY at the server.")
         from handraise.client import open_remote  # noqa: PLC0415 -- httpx2 is an extra
 
         known = credentials or os.environ.get("HANDRAISE_KEY")
@@ -173,6 +181,7 @@ async def _open_desk(
             clock=clock,
             keep_settled=keep_settled,
             pending_quota=pending_quota,
+            receipt_key=receipt_key or os.environ.get("HANDRAISE_RECEIPT_KEY"),
             **options,
         ) as desk,
     ):
@@ -189,6 +198,7 @@ async def desk_from_store(
     clock: Clock | None = None,
     keep_settled: timedelta | None = None,
     pending_quota: int | None = None,
+    receipt_key: str | os.PathLike[str] | None = None,
     **options: Unpack[DeskOptions],
 ) -> AsyncIterator[LocalDesk]:
     """A desk on a store and a bus of your own, which stay open when it closes.
@@ -210,6 +220,7 @@ async def desk_from_store(
         directory=directory,
         recipients=None if directory is None else Recipients(directory),
         policies=PolicyCache(policies, clock),
+        receipt_signer=None if receipt_key is None else await asyncio.to_thread(_signer, receipt_key),
     )
     try:
         yield LocalDesk(
@@ -221,6 +232,12 @@ async def desk_from_store(
         )
     finally:
         await engine.close()
+
+
+def _signer(path: str | os.PathLike[str]) -> ReceiptSigner:
+    from handraise.signing.receipt_tokens import load_receipt_key  # noqa: PLC0415 -- joserfc is an extra
+
+    return load_receipt_key(path)
 
 
 def default_address() -> str:

@@ -25,7 +25,7 @@ from handraise.model.audit_verification import Verdict, verify
 from handraise.model.errors import StoreUnavailable
 from handraise.model.seals import HeadMark, Rule
 from handraise.ports import Backend
-from handraise.server.audit_keys import KeySigner, load_signer, make_key, trusted_key
+from handraise.signing.key_files import KeySigner, load_signer, make_key, trusted_key
 from handraise.testing.promises import promise
 from tests.conftest import own_shards
 

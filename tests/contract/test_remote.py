@@ -16,6 +16,7 @@ from handraise import Desk, Event, blocking, open_desk
 from handraise.blocking import BlockingDesk
 from handraise.model.json_values import Json
 from handraise.model.people import Responder
+from handraise.signing.key_files import make_key
 from handraise.testing.contract import Backend, DeskContract
 from handraise.testing.contract.backend import STOPPER, WHY
 from handraise.wire.credentials import Credentials
@@ -39,8 +40,17 @@ def clock_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(store: str, clock_file: Path) -> Iterator[str]:
-    with server_process(store, clock_file, rate_limit="1000000/second") as address:
+def servers_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The key with which the server signs receipts."""
+    path = tmp_path_factory.mktemp("server") / "receipts.key"
+    make_key(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(store: str, clock_file: Path, servers_key: Path) -> Iterator[str]:
+    options = {"rate_limit": "1000000/second", "receipt_key": str(servers_key)}
+    with server_process(store, clock_file, **options) as address:
         yield address
 
 
@@ -57,6 +67,10 @@ class _RemoteContract(DeskContract):
     def clock(self, clock_file: Path) -> Iterator[SharedClock]:
         yield SharedClock(clock_file)
         free_clock(clock_file)
+
+    @pytest.fixture
+    def receipt_key(self, servers_key: Path) -> Path:
+        return servers_key
 
 
 @pytest.mark.promises_only("the gate runs all of it on memory")
@@ -93,6 +107,7 @@ class RemoteBackend:
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
         """Another desk at the server."""
         options.pop("clock", None)
+        options.pop("receipt_key", None)
         return open_desk(self._address, credentials=self._credentials, **options)
 
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
@@ -130,6 +145,7 @@ class BlockingBackend(RemoteBackend):
     async def open(self, **options: Any) -> AsyncIterator[Desk]:
         """Another desk at the server, in front of many threads."""
         options.pop("clock", None)
+        options.pop("receipt_key", None)
         with ThreadPoolExecutor(max_workers=256) as threads:
             loop = asyncio.get_running_loop()
             opened = blocking.open_desk(self._address, credentials=self._credentials, **options)

@@ -28,6 +28,10 @@ NOT_RUN = {
     ("docs/how-to/ask-over-http.md", "# agent.py"): "waits for a person; test_consoles.py runs it",
     ("docs/how-to/ask-over-http.md", "# person.py"): "needs a server; test_consoles.py runs it",
     ("docs/how-to/ask-over-http.md", "# threads.py"): "needs a server; test_consoles.py runs it",
+    (
+        "docs/how-to/check-an-approval-where-it-runs.md",
+        "# refund.py",
+    ): "needs the key that a command makes; test_consoles.py runs it",
     ("docs/how-to/workers-that-fork.md", "# desks.py"): "pool.py imports it",
     ("docs/how-to/workers-that-fork.md", "# pool.py"): "forks; test_consoles.py runs it",
     ("docs/how-to/workers-that-fork.md", "# tasks.py"): "needs Celery",

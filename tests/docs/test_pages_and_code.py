@@ -37,6 +37,7 @@ PUBLIC_MODULES = [
     "handraise.errors",
     "handraise.events",
     "handraise.forms",
+    "handraise.gate",
     "handraise.outcomes",
     "handraise.questions",
     "handraise.ports",

@@ -29,7 +29,7 @@ from handraise.model.audit_verification import (
 from handraise.model.provenance import Provenance
 from handraise.model.seals import HeadMark, event_leaf, merkle_root, removal_leaf
 from handraise.ports import Backend
-from handraise.server.audit_keys import KeySigner, load_signer, make_key, trusted_key
+from handraise.signing.key_files import KeySigner, load_signer, make_key, trusted_key
 
 Lines = list[dict[str, Any]]
 

@@ -232,6 +232,11 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
             {**used, **ruling_values(None)},
             24,
         ),
+        "receipt": (
+            "find_usable",
+            {**{name: used[name] for name in ("workspace", "id", "actor", "digest")}, **ruling_values(None)},
+            24,
+        ),
         "consume, again": ("consumed_by", used, 6),
         "get by key, joined": (
             "joined",

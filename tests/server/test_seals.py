@@ -20,8 +20,8 @@ from handraise.errors import UnsafeStore
 from handraise.model.errors import StoreUnavailable
 from handraise.model.seals import Seal
 from handraise.server import ServerSettings
-from handraise.server.audit_keys import load_signer, make_key
 from handraise.server.context import ServerContext, open_server
+from handraise.signing.key_files import load_signer, make_key
 from tests.conftest import own_database
 
 SOON = 10.0

@@ -24,8 +24,8 @@ from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.model.witnesses import ChainHead
 from handraise.server import ServerSettings
-from handraise.server.audit_keys import KeySigner, load_signer, make_key
 from handraise.server.context import ServerContext, open_server
+from handraise.signing.key_files import KeySigner, load_signer, make_key
 from handraise.testing import ManualClock
 from support.command import Done, handraise
 from support.webhook_receiver import receiving

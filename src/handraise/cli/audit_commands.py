@@ -52,7 +52,7 @@ def key(
     ],
 ) -> None:
     """Make a key for signing seals."""
-    from handraise.server.audit_keys import make_key  # noqa: PLC0415 -- cryptography is an extra
+    from handraise.signing.key_files import make_key  # noqa: PLC0415 -- cryptography is an extra
 
     if file.exists():
         raise CommandError(f"{file} exists already, and is left as it is.")
@@ -362,7 +362,7 @@ def _or_refuse(work: Callable[[], T]) -> T:
 
 
 def _trusted(text: str) -> TrustedKey:
-    from handraise.server.audit_keys import trusted_key  # noqa: PLC0415 -- cryptography is an extra
+    from handraise.signing.key_files import trusted_key  # noqa: PLC0415 -- cryptography is an extra
 
     found = _RANGE.fullmatch(text)
     if found is None:

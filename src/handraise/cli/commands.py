@@ -83,6 +83,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "The audit trail: events sealed in a chain that shows whether anything was changed.",
     ),
+    "receipt": (
+        "receipt_commands",
+        "app",
+        "Receipts: signed proof of an approval, which the place that executes the action checks and uses once.",
+    ),
     "stop": (
         "stop_commands",
         "stop",

@@ -69,11 +69,17 @@ def as_person(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, w
     return asyncio.run(run())
 
 
-def as_asker(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
-    """The result of `work`, done by an asker."""
+def as_asker(
+    work: Callable[[CliSession], Awaitable[T]],
+    *,
+    name: str | None,
+    workspace: str | None,
+    receipt_key: str | None = None,
+) -> T:
+    """The result of `work`, done by an asker. On a store, `receipt_key` is the file of the key that signs receipts."""
 
     async def run() -> T:
-        async with asker_session(name=name, workspace=workspace) as session:
+        async with asker_session(name=name, workspace=workspace, receipt_key=receipt_key) as session:
             return await work(session)
 
     return asyncio.run(run())
@@ -105,7 +111,9 @@ async def person_session(
 
 
 @asynccontextmanager
-async def asker_session(*, name: str | None, workspace: str | None) -> AsyncIterator[CliSession]:
+async def asker_session(
+    *, name: str | None, workspace: str | None, receipt_key: str | None = None
+) -> AsyncIterator[CliSession]:
     """An asker at a desk."""
     address = _address()
     async with AsyncExitStack() as stack:
@@ -117,7 +125,7 @@ async def asker_session(*, name: str | None, workspace: str | None) -> AsyncIter
                 )
             yield await _at_server(stack, address, token, name=name, workspace=workspace)
         else:
-            yield await _on_store(stack, address, name or ASKER, workspace=workspace)
+            yield await _on_store(stack, address, name or ASKER, workspace=workspace, receipt_key=receipt_key)
 
 
 def login_name() -> str:
@@ -143,7 +151,9 @@ async def _at_server(
     return CliSession(desk, Responder(desk.asker), known.kind is TokenKind.SESSION)
 
 
-async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace: str | None) -> CliSession:
+async def _on_store(
+    stack: AsyncExitStack, address: str, name: str, *, workspace: str | None, receipt_key: str | None = None
+) -> CliSession:
     if address == "memory:":
         raise CommandError(
             gettext("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
@@ -160,6 +170,7 @@ async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace
             policies=backend.policies,
             workspace=where,
             asker=me.id,
+            receipt_key=receipt_key,
         )
     )
     return CliSession(desk, me if person is None else person.responder, may_answer=True)

@@ -144,7 +144,7 @@ async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str |
     if settings.audit_key is None or settings.audit_file is None:
         return "sealed but not signed: HANDRAISE_AUDIT_KEY is not set", None
     from handraise.server.audit_heads import HeadsFile  # noqa: PLC0415 -- only with a key
-    from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
+    from handraise.signing.key_files import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
     signer = await asyncio.to_thread(load_signer, settings.audit_key)
     heads = HeadsFile(settings.audit_file)

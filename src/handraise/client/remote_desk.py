@@ -58,6 +58,7 @@ from handraise.ports.desk import (
 from handraise.waiters import Waiters
 from handraise.wire.credentials import Credentials
 from handraise.wire.problem_documents import ConflictingQuestion
+from handraise.wire.receipt_records import ReceiptToken
 from handraise.wire.records import (
     ActionRecord,
     CallerRecord,
@@ -361,6 +362,11 @@ class RemoteDesk(Desk):
         body = ConsumeQuestion(request=request)
         action = _read(ActionRecord, await self._to_question(question_id, "consume", body=body))
         return Action(tool=action.tool, arguments=action.arguments)
+
+    async def receipt(self, question_id: str) -> str:
+        """See `Desk.receipt`."""
+        path = f"{_path(question_id, self._workspace)}/receipt"
+        return _read(ReceiptToken, await self._as_agent("GET", path, subject=question_id)).receipt
 
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""

@@ -233,6 +233,10 @@ class BlockingDesk:
         """See `Desk.consume_approval`."""
         return self._loop.run(self._desk.consume_approval(question_id, request=request))
 
+    def receipt(self, question_id: str) -> str:
+        """See `Desk.receipt`."""
+        return self._loop.run(self._desk.receipt(question_id))
+
     def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""
         return self._loop.run(self._desk.claim_sending(question_id, lease=lease))

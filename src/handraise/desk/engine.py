@@ -20,6 +20,7 @@ from handraise.model.errors import DeskClosed
 from handraise.model.lifecycle import Move
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.receipts import ReceiptSigner
 from handraise.ports import Bus, Directory, HintHandler, Inserted, Store, feed_of
 from handraise.ports.desk import OpenedIn
 from handraise.ports.store import BatchKey
@@ -57,12 +58,14 @@ class Engine:
         directory: Directory | None = None,
         recipients: Recipients | None = None,
         policies: PolicyCache | None = None,
+        receipt_signer: ReceiptSigner | None = None,
     ) -> None:
         """`rest` and `keep` are those of `Store.tidy`, `quota` is that of `Store.insert`.
 
         `directory` gives the groups of people who are named by a text; `recipients` checks who can be asked;
-        `policies` are applied to what is posted.
+        `policies` are applied to what is posted; `receipt_signer` signs receipts of approvals.
         """
+        self.receipt_signer = receipt_signer
         self.directory = directory
         self.recipients = recipients
         self.policies = policies or PolicyCache(None)

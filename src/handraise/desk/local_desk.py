@@ -24,11 +24,13 @@ from handraise.model.errors import (
     GrantNotFound,
     InvalidAnswer,
     KeyConflict,
+    NoReceiptKey,
     NotApproved,
     PermissionDenied,
     PolicyChanged,
     QuestionNotFound,
     QuotaExceeded,
+    ReceiptRefused,
     Stopped,
     StoreUnavailable,
 )
@@ -60,6 +62,7 @@ from handraise.model.provenance import (
     keepable,
 )
 from handraise.model.questions import Draft, Question, Ref, changed
+from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of
 from handraise.model.replay import says_approved
 from handraise.model.validation import check_answer
 from handraise.ports import Durability, Filter, IdFactory, Inserted, Recovered, WaitingPage
@@ -281,6 +284,43 @@ class LocalDesk(Desk):
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume_approval`."""
         check_texts(self._limits, request=request)
+        question, action = await self._approved(question_id)
+        # Not from the id factory, which a caller may choose: two requests must never have the same id.
+        request = uuid.uuid4().hex if request is None else request
+        consume = partial(
+            self._engine.store.consume, question.ref, digest=action.digest, by=self._asker, request=request
+        )
+        if not await self._while_allowed(question, consume):
+            raise await self._why_not_used(question, action)
+        self._engine.notify_feed(self._workspace)
+        return action
+
+    async def receipt(self, question_id: str) -> str:
+        """See `Desk.receipt`."""
+        signer = self._engine.receipt_signer
+        if signer is None:
+            raise NoReceiptKey
+        question, action = await self._approved(question_id)
+        find = partial(self._engine.store.find_usable, question.ref, digest=action.digest, by=self._asker)
+        approval = await self._while_allowed(question, find)
+        if approval is None:
+            raise await self._why_not_used(question, action)
+        return signer.sign(receipt_of(question, await self.history(question_id), approval))
+
+    async def use_receipt(self, receipt: Receipt, *, use_id: str) -> None:
+        """Use up the approval of a verified receipt of this asker, as `consume_approval` does with `use_id` as its request."""
+        question, action = await self._approved(receipt.question_id)
+        if action.digest != receipt.digest:
+            raise ReceiptRefused("another action was approved")
+        find = partial(self._engine.store.find_usable, question.ref, digest=action.digest, by=self._asker)
+        approval = await self._while_allowed(question, find)
+        # If it is used already, this may be the same use again, which is answered as before.
+        if approval is not None and receipt.expires_at <= approval.now:
+            raise ReceiptRefused("it has expired. The agent can get a new one")
+        await self.consume_approval(question.id, request=f"{RECEIPT_USE}{use_id}")
+
+    async def _approved(self, question_id: str) -> tuple[Question, Action]:
+        """Return this asker's question and its approved action; raises `NotApproved` if there is none."""
         question = await self._own_question(question_id, "only the asker can execute the action")
         decision = question.decision
         if decision is None or not isinstance(question.outcome, Answered):
@@ -288,32 +328,25 @@ class LocalDesk(Desk):
             raise NotApproved(question_id, question.outcome, how)
         if not decision.approved:
             raise NotApproved(question_id, question.outcome, decision.reason or "it was denied")
-        digest = question.outcome.value["digest"]
-        if decision.action.digest != digest:
+        if decision.action.digest != question.outcome.value["digest"]:
             raise NotApproved(question_id, question.outcome, "the stored action is not the one approved")
-        # Not from the id factory, which a caller may choose: two requests must never have the same id.
-        request = uuid.uuid4().hex if request is None else request
-        if not await self._consume(question, digest, request):
-            await self._check_stops(question)
-            # If it is no longer stored, nobody has consumed it.
-            raise _why_not_used(await self.get(question_id), await self.history(question_id), digest)
-        self._engine.notify_feed(self._workspace)
-        return decision.action
+        return question, decision.action
 
-    async def _consume(self, question: Question, digest: str, request: str) -> bool:
-        """Consume an approval. If a rule gave it, the policy must still allow it."""
-        consume = partial(
-            self._engine.store.consume, question.ref, digest=digest, by=self._asker, request=request
-        )
+    async def _while_allowed(self, question: Question, call: Callable[..., Awaitable[T]]) -> T:
+        """Call the store about an approval. If a rule gave it, the policy must still allow it."""
         if not isinstance(question.outcome, Answered) or question.outcome.source != "policy":
-            return await consume()
+            return await call()
         policies = self._engine.policies
-        for _ in range(2):  # the second time with the policy as it is now, if this process had an older one
-            allowed = await policies.still_allows(question)
-            if await consume(decided_by=allowed):
-                return True
-            policies.forget(question.workspace)
-        return False
+        if result := await call(decided_by=await policies.still_allows(question)):
+            return result
+        policies.forget(question.workspace)  # this process may have had an older version
+        return await call(decided_by=await policies.still_allows(question))
+
+    async def _why_not_used(self, question: Question, action: Action) -> HandraiseError:
+        await self._check_stops(question)
+        # If it is no longer stored, nobody has consumed it.
+        stored, history = await self.get(question.id), await self.history(question.id)
+        return _why_not_used(stored, history, action.digest)
 
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""

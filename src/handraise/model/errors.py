@@ -18,6 +18,8 @@ HandraiseError
 │   ├── ApprovalLapsed                   the approval is no longer valid, or its grant has ended
 │   └── ApprovalTakenBack                the approval was taken back before it was used
 ├── AlreadyConsumed                      the approval has been used: an action is executed at most once
+├── ReceiptRefused    (PermissionError)  this receipt does not allow this; `reason` says why
+├── NoReceiptKey      (RuntimeError)     no key is set that could sign receipts
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
 ├── Unauthenticated       (PermissionError)  the server does not know this key or session
 ├── InvalidRequest    (ValueError)       the server cannot read the request
@@ -237,6 +239,33 @@ class AlreadyConsumed(HandraiseError):
         super().__init__(
             f"The approval of question {question_id!r} has already been used, and an action is executed at most "
             "once. Ask for another approval."
+        )
+
+
+class ReceiptRefused(HandraiseError, PermissionError):
+    """This receipt does not allow this: do not execute. `reason` says why.
+
+    `try_again` is true if the server could not be reached. Then nobody knows whether the approval was used: check again
+    with the same `use_id`.
+    """
+
+    code = "receipt_refused"
+
+    def __init__(self, reason: str, *, try_again: bool = False) -> None:
+        self.reason = reason
+        self.try_again = try_again
+        super().__init__(f"The receipt is refused: {reason}.")
+
+
+class NoReceiptKey(HandraiseError, RuntimeError):
+    """There is no key that could sign receipts."""
+
+    code = "no_receipt_key"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "There is no key for receipts. Make one with `handraise receipt key FILE`, and set HANDRAISE_RECEIPT_KEY=FILE "
+            "at the server, or open_desk(…, receipt_key=FILE) for a desk on a store."
         )
 
 

@@ -372,6 +372,16 @@ class Desk(ABC):
         """
 
     @abstractmethod
+    async def receipt(self, question_id: str) -> str:
+        """Return a signed receipt of this asker's approval, for the place where the action is executed.
+
+        That place checks it with `handraise.gate` and uses the approval up: do not call `consume_approval` as
+        well. A receipt is valid for 15 minutes at most, and never longer than the approval. Until the approval is used you
+        can get a new one, and all of them together allow one use. Raises what `consume_approval` raises if the
+        approval cannot be used now, and `NoReceiptKey` if there is no key to sign with.
+        """
+
+    @abstractmethod
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """Claim the task of showing this asker's question to people in a chat of its own.
 

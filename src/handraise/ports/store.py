@@ -14,6 +14,7 @@ from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
@@ -248,6 +249,16 @@ class Store(Protocol):
         agree: it ended once, with an approval of this digest. Of any number of requests one gets True. That
         request is stored in the event and gets True again each time it is repeated, which changes nothing, unless
         a stop covers the question.
+        """
+        ...
+
+    async def find_usable(
+        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
+    ) -> UsableApproval | None:
+        """The approval that `consume` with the same arguments would use up now, or None if it would not.
+
+        One statement, with the conditions of `consume`; it changes nothing. The approval ends by itself when its
+        `valid_for` or its grant does.
         """
         ...
 

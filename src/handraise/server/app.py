@@ -21,6 +21,7 @@ from handraise.server.api import (
     push_routes,
     question_link_routes,
     question_routes,
+    receipt_routes,
     statistics_routes,
     stop_routes,
     tool_result_routes,
@@ -54,6 +55,7 @@ from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 API: tuple[APIRouter, ...] = (
     question_routes.router,
     statistics_routes.router,
+    receipt_routes.router,
     question_link_routes.router,
     address_routes.router,
     policy_routes.router,

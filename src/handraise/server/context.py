@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handraise.channels import Replies
 from handraise.channels.custom_channels import Opener
@@ -32,6 +32,9 @@ from handraise.server.passkeys.passkey_use import PasskeyUse, open_passkeys
 from handraise.server.settings import ServerSettings
 from handraise.server.witnesses.witness_delivery import open_deliveries
 from handraise.server.witnesses.witness_queue import WitnessQueue
+
+if TYPE_CHECKING:
+    from handraise.signing.receipt_tokens import ReceiptKey
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ class ServerContext:
     signer: Signer | None
     signed_heads: SignedHeads | None
     witness_queue: WitnessQueue | None
+    receipt_key: ReceiptKey | None
     new_id: IdFactory
     metrics: Metrics
     traces: Traces
@@ -173,6 +177,7 @@ async def open_context(
     """Open the same context without channels and background tasks, for a short command."""
     metrics, traces, new_id = metrics or Metrics(), traces or Traces(), uuid7_ids()
     signer, heads, witness_queue = await asyncio.to_thread(_open_audit, settings)
+    receipt_key = await asyncio.to_thread(_open_receipt_key, settings)
     async with open_backend(
         settings.url,
         clock=clock,
@@ -193,6 +198,7 @@ async def open_context(
             quota=settings.pending_quota or None,
             recipients=_recipients(settings, directory),
             policies=PolicyCache(backend.policies),
+            receipt_signer=receipt_key,
         )
         metrics.count_waits(lambda: len(engine.waiters))
         try:
@@ -210,6 +216,7 @@ async def open_context(
                 signer=signer,
                 signed_heads=heads,
                 witness_queue=witness_queue,
+                receipt_key=receipt_key,
                 new_id=new_id,
                 metrics=metrics,
                 traces=traces,
@@ -235,9 +242,18 @@ def _open_audit(
     if settings.audit_key is None:
         return None, None, queue
     from handraise.server.audit_heads import HeadsFile  # noqa: PLC0415 -- only with a key
-    from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
+    from handraise.signing.key_files import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
     return load_signer(settings.audit_key), HeadsFile.prepare(path), queue
+
+
+def _open_receipt_key(settings: ServerSettings) -> ReceiptKey | None:
+    """Load the key that signs receipts."""
+    if settings.receipt_key is None:
+        return None
+    from handraise.signing.receipt_tokens import load_receipt_key  # noqa: PLC0415 -- joserfc is an extra
+
+    return load_receipt_key(settings.receipt_key)
 
 
 def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:

@@ -160,6 +160,10 @@ class ServerSettings(BaseSettings):
         description="the file that records what the key signed last and what witnesses were sent; `audit.heads` in the key's "
         "folder if not set",
     )
+    receipt_key: Path | None = pydantic.Field(
+        default=None,
+        description="the file with the key that signs receipts of approvals; there are none if not set",
+    )
     seal_interval: Seconds = pydantic.Field(
         default=10.0, description="how long events may wait before they are sealed, in seconds"
     )

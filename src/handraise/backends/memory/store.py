@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -29,6 +29,7 @@ from handraise.model.people import (
     still_may_respond,
 )
 from handraise.model.questions import Draft, Question, Ref, Vote, posted
+from handraise.model.receipts import UsableApproval
 from handraise.model.replay import says_approved
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
@@ -241,18 +242,33 @@ class MemoryStore:
             return any(
                 each.kind == EventKind.CONSUMED and each.data == used for each in await self.history(ref)
             )
+        if not await self._is_usable(question, digest, decided_by):
+            return False
+        self._questions[ref] = replace(question, consumed_at=self._now())
+        self._log(ref, EventKind.CONSUMED, by=by, data=used)
+        return True
+
+    async def find_usable(
+        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
+    ) -> UsableApproval | None:
+        """An approval that could be used up; see the port."""
+        question = self._questions.get(ref)
+        if question is None or question.asker != by or self.stop_for(question) or question.consumed_at:
+            return None
+        if not await self._is_usable(question, digest, decided_by):
+            return None
+        return UsableApproval(self._now(), min(self._ends(question), default=None))
+
+    async def _is_usable(self, question: Question, digest: str, decided_by: Ruling | None) -> bool:
+        """Whether nothing but an earlier use or a stop keeps an approval from being used."""
         outcome = question.outcome
         if not isinstance(outcome, Answered) or not question.decision or outcome.value["digest"] != digest:
             return False
         if question.taken_back_at is not None or not self._is_good(question, outcome):
             return False
-        if outcome.source == "policy" and not (decided_by and self.decides(ref.workspace, decided_by)):
+        if outcome.source == "policy" and not (decided_by and self.decides(question.workspace, decided_by)):
             return False
-        if not says_approved(await self.history(ref), digest):
-            return False
-        self._questions[ref] = replace(question, consumed_at=self._now())
-        self._log(ref, EventKind.CONSUMED, by=by, data=used)
-        return True
+        return says_approved(await self.history(question.ref), digest)
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Claim the task of showing a question; see the port."""
@@ -576,9 +592,21 @@ class MemoryStore:
             return False
         if outcome.source != "grant":
             return True
-        (event,) = [each for each in self._events if self._is_answer(each, question.ref)]
-        grant = self._grants.get(Ref(question.workspace, event.data["grant"]))
+        grant = self._grant_of(question)
         return grant is not None and self._answers(grant, question)
+
+    def _ends(self, question: Question) -> Iterator[datetime]:
+        """When an approval and the grant that it came from end by themselves."""
+        form, outcome = question.form, question.outcome
+        if isinstance(form, Approval) and isinstance(outcome, Answered):
+            if form.valid_for is not None:
+                yield outcome.at + timedelta(seconds=form.valid_for)
+            if outcome.source == "grant" and (grant := self._grant_of(question)) is not None:
+                yield grant.expires_at
+
+    def _grant_of(self, question: Question) -> Grant | None:
+        (event,) = [each for each in self._events if self._is_answer(each, question.ref)]
+        return self._grants.get(Ref(question.workspace, event.data["grant"]))
 
     def _is_answer(self, event: Event, ref: Ref) -> bool:
         return event.kind is EventKind.ANSWERED and Ref(event.workspace, event.question_id) == ref

@@ -448,6 +448,46 @@ where e.workspace = :workspace and e.question_id = :id and e.kind = 'consumed' a
         handraise.stops_of(:workspace, :actor, asked.form)
     );
 
+-- name: find_usable
+-- A row if `consume` would use up the approval now: what time it is, and when the approval ends by itself, if it does.
+select
+    coalesce(:now::timestamptz, now()) as now,
+    least(q.settled_at + (q.form ->> 'valid_for')::float8 * interval '1 second', g.expires_at) as ends
+from (
+    select
+        u.workspace, u.asker, u.status, u.form, u.outcome, u.settled_at, u.consumed_at, u.taken_back_at, u.recipients,
+        u.steps, u.steps_taken
+    from handraise.questions as u
+    where u.workspace = :workspace and u.id = :id
+    union all
+    select
+        a.workspace, a.asker, a.status, a.form, a.outcome, a.settled_at, a.consumed_at, a.taken_back_at, a.recipients,
+        a.steps, a.steps_taken
+    from handraise.archive_index as x
+    join handraise.archive as a on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
+    where x.workspace = :workspace and x.id = :id
+) as q
+left join handraise.grants as g
+    on g.workspace = :workspace and g.id = q.outcome ->> 'grant' and q.outcome ->> 'source' = 'grant'
+where q.status = 'answered' and q.asker = :actor and q.consumed_at is null and q.taken_back_at is null
+    and q.outcome -> 'value' ->> 'decision' = 'approve' and q.outcome -> 'value' ->> 'digest' = :digest
+    and (
+        select bool_and(coalesce(
+            e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
+            and e.data -> 'value' ->> 'digest' = :digest,
+            false
+        ))
+        from handraise.events as e
+        where e.workspace = :workspace and e.question_id = :id
+            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    )
+    and handraise.is_good(
+        q.workspace, q.form, q.outcome, q.settled_at, handraise.audience(q.recipients, q.steps, q.steps_taken),
+        coalesce(:now::timestamptz, now())
+    )
+    and (q.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(q.workspace, :policy_version, :rule))
+    and not exists (select from handraise.stops_of(q.workspace, q.asker, q.form));
+
 -- name: join
 -- Make a key stand for a pending question too, unless it stands for one already.
 with pending as (

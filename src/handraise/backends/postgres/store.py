@@ -36,6 +36,7 @@ from handraise.backends.sql.rows import (
     stored_outcome,
     stored_question,
     stored_trail_line,
+    stored_usable,
     waiting_page,
 )
 from handraise.backends.sql_files import load_statements
@@ -45,6 +46,7 @@ from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move, same_question
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
+from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.stops import stop_from_json
@@ -183,6 +185,14 @@ class PostgresStore:
                 return True
         # This statement only reads, in its own transaction: it also sees what the others waited for.
         return bool(await self._fetch(ref.workspace, "consumed_by", **used))
+
+    async def find_usable(
+        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
+    ) -> UsableApproval | None:
+        """An approval that could be used up; see the port."""
+        place = {"id": ref.id, "actor": by, "digest": digest}
+        rows = await self._fetch(ref.workspace, "find_usable", **place, **ruling_values(decided_by))
+        return stored_usable(rows[0]) if rows else None
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Claim the task of showing a question; see the port."""

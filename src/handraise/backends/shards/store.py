@@ -16,6 +16,7 @@ from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
@@ -157,6 +158,15 @@ class ShardedStore:
                 ref, digest=digest, by=by, request=request, decided_by=decided_by
             ),
             is_noop=lambda consumed: not consumed,
+        )
+
+    async def find_usable(
+        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
+    ) -> UsableApproval | None:
+        """An approval that could be used up; see the port."""
+        return await self._router.read(
+            ref.workspace,
+            lambda ports: ports.store.find_usable(ref, digest=digest, by=by, decided_by=decided_by),
         )
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:

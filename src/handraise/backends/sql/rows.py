@@ -26,6 +26,7 @@ from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.passkeys import Passkey
 from handraise.model.policy_versions import PolicyVersion, Suspension
 from handraise.model.questions import Need, Question, Vote, changed, needs_from_json, restored
+from handraise.model.receipts import UsableApproval
 from handraise.model.routing import Recent
 from handraise.model.rulings import Ruling, ruling_from_json
 from handraise.model.seals import Hold, Removal, Seal
@@ -150,6 +151,7 @@ stored_person = row_reader(Person)
 stored_policy_version = row_reader(PolicyVersion, by="actor")
 stored_suspension = row_reader(Suspension, by="actor")
 stored_stop = row_reader(Stop, by="actor")
+stored_usable = row_reader(UsableApproval)
 # These two use different column names for what is also in the row of their person.
 stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")
 stored_session = row_reader(Session, id="session_id", created_at="opened_at")

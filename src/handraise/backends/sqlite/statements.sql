@@ -357,6 +357,60 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
     )
 returning id;
 
+-- name: find_usable
+-- A row if `consume` would use up the approval now: what time it is, and when the approval ends by itself, if it does.
+select
+    :now as now,
+    nullif(
+        min(
+            coalesce(q.settled_at + cast(q.form ->> '$.valid_for' * 1000000 as integer), 9223372036854775807),
+            coalesce(g.expires_at, 9223372036854775807)
+        ),
+        9223372036854775807
+    ) as ends
+from questions as q
+left join grants as g on g.workspace = q.workspace and g.id = q.outcome ->> '$.grant' and q.outcome ->> '$.source' = 'grant'
+where q.workspace = :workspace and q.id = :id and q.asker = :actor and q.status = 'answered'
+    and q.consumed_at is null and q.taken_back_at is null
+    and q.outcome ->> '$.value.decision' = 'approve' and q.outcome ->> '$.value.digest' = :digest
+    and (
+        select min(coalesce(
+            e.kind = 'answered' and e.data ->> '$.value.decision' = 'approve' and e.data ->> '$.value.digest' = :digest, 0
+        ))
+        from events as e
+        where e.workspace = :workspace and e.question_id = :id
+            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    ) = 1
+    and (
+        q.form ->> '$.valid_for' is null
+        or q.settled_at + cast(q.form ->> '$.valid_for' * 1000000 as integer) > :now
+    )
+    and (
+        q.outcome ->> '$.source' is not 'grant'
+        or (
+            g.revoked_at is null and g.expires_at > :now
+            and exists (
+                select 1
+                from givers as w
+                join audiences as a on a.workspace = w.workspace and a.name = w.name
+                where w.workspace = g.workspace and w.grant_id = g.id and a.id = :id
+            )
+        )
+    )
+    and (
+        q.outcome ->> '$.source' is not 'policy'
+        or (
+            :policy_version = (select max(version) from policies where workspace = :workspace)
+            and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
+        )
+    )
+    and not exists (
+        select 1
+        from stops as s
+        where s.workspace = :workspace and (s.agent is null or s.agent = q.asker)
+            and (s.tool is null or s.tool = q.form ->> '$.action.tool')
+    );
+
 -- name: take_back
 -- Take back an approval that nobody has consumed, for one of those who gave it or an administrator.
 update questions

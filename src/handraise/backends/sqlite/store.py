@@ -34,6 +34,7 @@ from handraise.backends.sql.rows import (
     stored_question,
     stored_stop,
     stored_trail_line,
+    stored_usable,
     waiting_page,
 )
 from handraise.backends.sqlite.connections import SqliteConnections
@@ -47,6 +48,7 @@ from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move, NewGrant, same_question
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
+from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.timelines import steps_from_json
@@ -219,6 +221,14 @@ class SqliteStore:
             return bool(run(connection, "consumed_by", **place, **used))
 
         return await self._connections.write(work)
+
+    async def find_usable(
+        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
+    ) -> UsableApproval | None:
+        """An approval that could be used up; see the port."""
+        place = {"workspace": ref.workspace, "id": ref.id, "actor": by, "digest": digest}
+        rows = await self._fetch("find_usable", **place, **ruling_values(decided_by))
+        return stored_usable(rows[0]) if rows else None
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Claim the task of showing a question; see the port."""

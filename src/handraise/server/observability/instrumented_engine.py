@@ -21,6 +21,7 @@ from handraise.model.errors import StoreUnavailable
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.receipts import ReceiptSigner
 from handraise.ports import Bus, Directory, HintHandler, Inserted, Store
 from handraise.server.observability.metrics import Metrics
 from handraise.server.observability.request_log import note_question
@@ -44,6 +45,7 @@ class InstrumentedEngine(Engine):
         quota: int | None = None,
         recipients: Recipients | None = None,
         policies: PolicyCache | None = None,
+        receipt_signer: ReceiptSigner | None = None,
     ) -> None:
         self._metrics = metrics
         self._recorded: dict[Ref, float] = {}
@@ -60,6 +62,7 @@ class InstrumentedEngine(Engine):
             quota=quota,
             recipients=recipients,
             policies=policies,
+            receipt_signer=receipt_signer,
         )
 
     def remember(self, question: Question) -> None:

@@ -27,6 +27,7 @@ from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
+from handraise.testing.contract.receipt_cases import ReceiptCases
 from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.stop_cases import StopCases
 from handraise.testing.contract.store import StoreContract
@@ -58,6 +59,7 @@ class DeskContract(
     TimelineCases,
     ViewCases,
     SettledCases,
+    ReceiptCases,
     StopCases,
 ):
     """Everything that a desk promises, on the backend of the `backend` fixture."""

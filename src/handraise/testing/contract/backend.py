@@ -9,6 +9,7 @@ import uuid
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -158,6 +159,14 @@ class ContractFixtures:
     @pytest.fixture
     def clock(self) -> ManualClock:
         return ManualClock()
+
+    @pytest.fixture
+    def receipt_key(self, tmp_path: Path) -> Path:
+        """The key with which the desks of `open(receipt_key=…)` sign receipts."""
+        from handraise.signing.key_files import make_key  # noqa: PLC0415 -- cryptography is an extra
+
+        make_key(tmp_path / "receipts.key")
+        return tmp_path / "receipts.key"
 
     @pytest.fixture
     def workspace(self) -> str:

@@ -1,4 +1,4 @@
-"""Keys of the audit trail: Ed25519, each named by a digest of its public key."""
+"""Key files of the audit trail and of receipts: Ed25519, each named by a digest of its public key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPEN_TO_OTHERS = 0o077
 
 
 class KeySigner:
-    """A private key that seals are signed with."""
+    """A private key, which signs the seals of an audit trail."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -56,24 +56,27 @@ def make_key(path: Path) -> str:
 
 
 def load_signer(path: Path) -> KeySigner:
-    """Load the key in a file. Raises `UnsafeStore` if it is not valid, or if others may read it."""
+    """Load the key of the audit trail from a file. Raises `UnsafeStore` if it is not valid, or if others may read it."""
+    return KeySigner(load_private_key(path, make="handraise audit key FILE"))
+
+
+def load_private_key(path: Path, *, make: str) -> Ed25519PrivateKey:
+    """Load the private key in a file. Raises `UnsafeStore`, which says how to `make` one, as `load_signer` does."""
     text = path.read_bytes()
     if os.name == "posix" and path.stat().st_mode & _OPEN_TO_OTHERS:
         raise UnsafeStore(f"Others may read the key in {path}. Run: chmod 600 {path}")
     try:
         key = serialization.load_pem_private_key(text, password=None)
     except (ValueError, TypeError) as error:
-        raise UnsafeStore(
-            f"There is no key in {path} that can be read. Make one: handraise audit key FILE"
-        ) from error
+        raise UnsafeStore(f"There is no key in {path} that can be read. Make one: {make}") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise UnsafeStore(f"The key in {path} is not of Ed25519. Make one: handraise audit key FILE")
-    return KeySigner(key)
+        raise UnsafeStore(f"The key in {path} is not of Ed25519. Make one: {make}")
+    return key
 
 
 def trusted_key(path: Path, first: int = 1, last: int | None = None) -> TrustedKey:
     """The public key in a file, and the seals that it may have signed; raises `ValueError` if there is none in it."""
-    key = _public_key(path)
+    key = load_public_key(path)
     return TrustedKey(
         key_id=key_id_of(key),
         has_signed=lambda message, signature: _is_signed(key, message, signature),
@@ -82,15 +85,8 @@ def trusted_key(path: Path, first: int = 1, last: int | None = None) -> TrustedK
     )
 
 
-def _is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
-    try:
-        key.verify(signature, message)
-    except InvalidSignature:
-        return False
-    return True
-
-
-def _public_key(path: Path) -> Ed25519PublicKey:
+def load_public_key(path: Path) -> Ed25519PublicKey:
+    """Load the public key in a file; raises `ValueError` if there is none in it."""
     try:
         key = serialization.load_pem_public_key(path.read_bytes())
     except ValueError as error:
@@ -98,3 +94,11 @@ def _public_key(path: Path) -> Ed25519PublicKey:
     if not isinstance(key, Ed25519PublicKey):
         raise ValueError(f"The key in {path} is not of Ed25519.")  # noqa: TRY004 -- what is wrong is the file
     return key
+
+
+def _is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
+    try:
+        key.verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
