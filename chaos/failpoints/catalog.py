@@ -415,10 +415,19 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
 """By backend and verb. `confined` is PostgreSQL with a transaction around each workspace's statements, as at a server."""
 
 BESIDE = frozenset(
-    {"notify", "listeners", "rollback", "history", "history/commit", "stops", "mark_sent/commit"}
+    {
+        "notify",
+        "listeners",
+        "rollback",
+        "history",
+        "history/commit",
+        "covering_stop",
+        "covering_stop/commit",
+        "mark_sent/commit",
+    }
 )
 """What runs beside a verb, at no fixed time: it is struck if the verb always reaches it. A history and
-the stops are read to say why an approval was not given out. A mark that was made before a fault is made again, for nothing."""
+a stop are read to say why an approval was not given out. A mark that was made before a fault is made again, for nothing."""
 
 _OF_LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}
 _LEDGER = frozenset(

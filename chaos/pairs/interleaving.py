@@ -30,6 +30,7 @@ _READS = frozenset(
         "outcomes",
         "consumed_by",
         "find_grant",
+        "covering_stop",
         "grants",
         "read_grant",
         "history",

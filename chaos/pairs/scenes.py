@@ -142,6 +142,8 @@ async def _wait(place: Place) -> Any:
 
 
 async def _escalated(place: Place) -> Question:
+    # A desk waits only briefly for somebody who has locked a question that is due to be escalated. Then it goes by what is
+    # stored, and refuses those who are not asked yet: they may try again.
     return await place.desk.answer(ASKED, "b", by="cleo")
 
 
@@ -297,7 +299,7 @@ SCENES: Mapping[str, Scene] = {
         {
             "remind": Deed(_sweep, later=HOUR, passes=True),
             "answer": Deed(_answer),
-            "answer by others": Deed(_escalated, later=HOUR),
+            "answer by others": Deed(_escalated, later=HOUR, passes=True),
             "withdraw": Deed(_withdraw),
             "misfit": Deed(_misfit),
             "recover": _ENDINGS["recover"],
@@ -308,7 +310,7 @@ SCENES: Mapping[str, Scene] = {
         {
             "escalate": Deed(_sweep, later=2 * HOUR, passes=True),
             "answer": Deed(_answer),
-            "answer by others": Deed(_escalated, later=2 * HOUR),
+            "answer by others": Deed(_escalated, later=2 * HOUR, passes=True),
             "withdraw": Deed(_withdraw),
             "misfit": Deed(_misfit),
             "recover": _ENDINGS["recover"],

@@ -355,6 +355,51 @@ async def test_an_approval_that_is_only_in_the_row_is_not_executed(address: str,
             await desk.consume_approval(question.id)
 
 
+@pytest.mark.parametrize(
+    "required", [{"stages": [["ana"], ["boss"]]}, {"people": ["ana", "boss"], "quorum": 2}], ids=str
+)
+async def test_an_approval_by_somebody_who_was_not_asked_is_found_also_if_it_is_sealed(
+    address: str, workspace: str, signer: KeySigner, tmp_path: Path, required: dict[str, Any]
+) -> None:
+    form = Approval.of("pay", {"eur": 5})
+    rule = {"name": "two", "then": {"require": required}}
+    async with open_backend(address) as ports:
+        await ports.policies.put(workspace, {"time_zone": "UTC", "rules": [rule]}, by="olga", expected=0)
+        async with open_desk(address, workspace=workspace) as desk:
+            question = await desk.post("Pay?", form=form)
+            for name in ("ana", "boss"):
+                await desk.answer(question.id, "approve", by=name)
+        forged = json.dumps({"value": {"decision": "approve", "digest": form.action.digest}, "by": "eve"})
+        events = f"update handraise.events set actor = 'eve', data = '{forged}'::jsonb "  # noqa: S608 -- ours
+        row = f"update handraise.questions set outcome = '{forged}' where workspace = ? and id = ?"  # noqa: S608 -- ours
+        for sql in (events + "where workspace = ? and question_id = ? and kind = 'answered'", row):
+            await run(address, sql, workspace, question.id)
+        await sealed(ports, workspace, signer, 4)
+        fault = (await judged(ports, workspace, signer, tmp_path)).fault
+    assert fault is not None
+    assert fault.question_id == question.id
+    assert "'eve' was not asked" in fault.why
+
+
+async def test_an_approval_without_somebody_who_had_to_agree_is_found_also_if_it_is_sealed(
+    address: str, workspace: str, signer: KeySigner, tmp_path: Path
+) -> None:
+    rule = {"name": "two", "then": {"require": {"also": ["boss"]}}}
+    async with open_backend(address) as ports:
+        await ports.policies.put(workspace, {"time_zone": "UTC", "rules": [rule]}, by="olga", expected=0)
+        async with open_desk(address, workspace=workspace) as desk:
+            question = await desk.post("Pay?", form=Approval.of("pay", {"eur": 5}))
+            for name in ("boss", "ana"):
+                await desk.answer(question.id, "approve", by=name)
+        sql = "update handraise.events set actor = 'bo' where workspace = ? and question_id = ? and kind = 'voted'"
+        await run(address, sql, workspace, question.id)
+        await sealed(ports, workspace, signer, 4)
+        fault = (await judged(ports, workspace, signer, tmp_path)).fault
+    assert fault is not None
+    assert fault.question_id == question.id
+    assert "1 people had to agree, and only 0 did: boss" in fault.why
+
+
 async def put_away(address: str) -> None:
     """Archive what is settled, where there is an archive."""
     async with open_backend(address) as ports:

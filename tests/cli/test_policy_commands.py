@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from handraise import open_desk
+from handraise.cli.session import person_session
 from handraise.desk_factory import open_backend
 from handraise.model.forms import Approval
 from handraise.model.identities import Role
@@ -156,3 +157,33 @@ def test_what_people_always_approve_is_suggested_as_a_rule_that_observes(url: st
     report = json.loads(policy(url, "test", str(file), "--json").stdout)
     assert [(each["matches"], each["mode"]) for each in report["rules"]] == [(20, "observe")]
     assert policy(url, "apply", str(file)).returncode == 0
+
+
+def test_a_suspended_rule_is_told_of_by_the_doctor_and_in_the_terminal_inbox(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("0.05", "1"))
+    policy(url, "apply", str(file))
+    assert "Suspended" not in handraise("doctor", url=url).stdout
+    monkeypatch.setenv("HANDRAISE_URL", url)
+
+    async def work() -> tuple[list[str], list[str]]:
+        async with open_backend(url) as backend:
+            for name, role in (("ada", Role.ADMIN), ("bo", Role.MEMBER)):
+                await backend.directory.put_person("default", name, name=name, email=None, role=role)
+        async with open_desk(url) as desk:
+            question = await desk.post("Refund?", form=Approval.of("refund", {"amount": 5}))
+            await desk.answer(question.id, "deny", by="bo")
+        async with person_session(name="ada", workspace=None) as ada:
+            told = list(await ada.find_notices())
+        async with person_session(name="bo", workspace=None) as bo:
+            return told, list(await bo.find_notices())
+
+    told, others = asyncio.run(work())
+    assert told == ["The rule “small refunds” was suspended: a spot check of it was denied by bo."]
+    assert others == []
+    looked = handraise("doctor", url=url)
+    assert looked.returncode == 0
+    assert "the rule 'small refunds' since" in looked.stdout
+    assert "bo denied a spot check of it" in looked.stdout

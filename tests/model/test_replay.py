@@ -26,13 +26,13 @@ def approved(**other: Any) -> dict[str, Any]:
     return {**PENDING, "status": "answered", "ending": ending, **other}
 
 
-def life(*events: tuple[str, str | None, Any], quorum: int = 1) -> QuestionReplay:
+def life(*events: tuple[str, str | None, Any], quorum: int = 1, **asked: Any) -> QuestionReplay:
     """A life of events, each a kind, who it was and its data."""
     found = QuestionReplay()
     for number, (kind, by, data) in enumerate(events, 1):
         record = {"cursor": f"7.{number}", "kind": kind, "by": by, "at": AT, "data": data}
         if kind == "asked":
-            record["asked"] = {"asker": "bot", "quorum": quorum}
+            record["asked"] = {"asker": "bot", "quorum": quorum, **asked}
         found.take(record, number)
     return found
 
@@ -86,6 +86,64 @@ def test_what_several_had_to_agree_on_is_not_settled_by_one() -> None:
         life(ASKED, ("voted", "bob", YES), ("answered", "ana", YES), quorum=2).find_inconsistency(approved())
         is None
     )
+
+
+OTHERWISE: dict[str, Any] = {"value": {"decision": "approve", "digest": "another"}, "by": "bob"}
+
+
+def test_those_who_agree_gave_the_same_answer() -> None:
+    events = (ASKED, ("voted", "bob", OTHERWISE), ("answered", "ana", YES))
+    found = life(*events, quorum=2).find_inconsistency(approved())
+    assert found is not None
+    assert "2 people had to agree, and only 1 did" in found.why
+
+
+@pytest.mark.parametrize(
+    ("people", "is_good"),
+    [
+        (["ana"], True),
+        (["bob", "cy"], True),
+        (["group:legal"], True),  # the trail does not say who is in it
+        (["cy"], False),
+        (["bot"], False),
+    ],
+)
+def test_the_people_of_each_need_and_stage_agreed(people: list[str], is_good: bool) -> None:  # noqa: FBT001 -- a case
+    needs = [{"people": ["ana"], "count": 1, "stage": 0}, {"people": people, "count": 1, "stage": 1}]
+    events = (ASKED, ("voted", "bob", YES), ("answered", "ana", YES))
+    found = life(*events, quorum=2, needs=needs).find_inconsistency(approved())
+    assert (found is None) is is_good
+    denied = life(ASKED, ("answered", "ana", NO), quorum=2, needs=needs).find_inconsistency(PENDING)
+    assert denied is not None
+    assert denied.place is None, "one refusal may end it"
+
+
+@pytest.mark.parametrize(
+    ("matches", "is_good"),
+    [
+        ([("r", "allow", "enforce")], True),
+        ([("r", "allow", "enforce"), ("x", "deny", "observe")], True),
+        ([("r", "allow", "observe")], False),
+        ([("other", "allow", "enforce")], False),
+        ([("r", "require", "enforce")], False),
+        ([("r", "allow", "enforce"), ("x", "require", "enforce")], False),
+        ([], False),
+    ],
+)
+def test_what_a_rule_is_said_to_have_allowed_is_in_the_ruling(
+    matches: list[tuple[str, str, str]],
+    is_good: bool,  # noqa: FBT001 -- a case
+) -> None:
+    ruling = {
+        "version": 1,
+        "matches": [dict(zip(("rule", "effect", "mode"), each, strict=True)) for each in matches],
+    }
+    said = {"value": YES["value"], "by": "policy:r", "source": "policy"}
+    ending = approved()["ending"] | {"by": "policy:r", "source": "policy"}
+    found = life(ASKED, ("answered", "policy:r", said), ruling=ruling).find_inconsistency(
+        approved(ending=ending)
+    )
+    assert (found is None) is is_good
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -105,10 +106,31 @@ class TestRequire:
         draft = applied(refund(recipients=["friend"]), require(also=["group:legal"]))
         assert draft.recipients == ("friend", "group:legal")
         assert draft.needs == (Need(("friend",)), Need(("group:legal",)))
+        assert draft.quorum == 2
 
     def test_also_for_a_question_to_anyone_leaves_it_to_anyone(self) -> None:
         draft = applied(refund(), require(also=["group:legal"]))
-        assert (draft.recipients, draft.needs) == ((), (Need(("group:legal",)),))
+        assert (draft.recipients, draft.needs, draft.quorum) == ((), (Need(("group:legal",)),), 2)
+
+    def test_nobody_counts_as_recipient_and_as_one_of_also(self) -> None:
+        draft = applied(refund(recipients=["ann"]), require(also=["bo"]), require(also=["ann", "cy"]))
+        assert draft.needs == (
+            Need(("ann",)),
+            Need(("bo",)),
+            Need(("ann", "cy")),
+            Need(("ann", "bo"), 2),
+            Need(("ann", "cy"), 2),
+        )
+        staged = applied(
+            refund(), require(stages=[["group:team"], ["boss"]]), require(also=["group:legal"], quorum=1)
+        )
+        assert staged.quorum == 3
+        assert staged.needs == (
+            Need(("group:team",), 1, 0),
+            Need(("boss",), 1, 1),
+            Need(("group:legal",)),
+            Need(("group:team", "boss"), 2, 2),
+        )
 
     def test_quorum(self) -> None:
         assert applied(refund(), require(quorum=3)).quorum == 3
@@ -254,3 +276,16 @@ def test_a_question_is_restored_as_its_asker_asked_it() -> None:
     assert set(changed.ruling.asked) == {"form", "quorum", "recipients", "steps", "veto"}
     assert as_asked(changed) == draft
     assert as_asked(draft) is draft
+
+
+def test_the_text_of_a_ruling_is_its_json() -> None:
+    drafts = [
+        applied(
+            refund(), require(veto=True, quorum=2), {"when": "args.missing > 1", "then": {"require": {}}}
+        ),
+        applied(refund(), require(risk="high")),
+        policy({"name": 'a "b"', "then": {"allow": {"check": 1}}}).apply(refund(), NOON, lambda: 0.0),
+    ]
+    for draft in drafts:
+        assert draft.ruling is not None
+        assert draft.ruling.text == json.dumps(draft.ruling.to_json())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -102,6 +103,7 @@ class _Queue:
         self._last_place = 0
         self._loaded = False
         self._trouble = ""
+        self._notices: Sequence[str] = ()
         self._stirred = asyncio.Event()
         self._app: Application[Any] | None = None
 
@@ -121,6 +123,7 @@ class _Queue:
             while True:
                 try:
                     self._waiting = await rows_for(self._session)
+                    self._notices = await self._session.find_notices()
                     self._loaded, self._trouble = True, ""
                 except HandraiseError as error:
                     self._trouble = shown(error_text(str(error)))
@@ -238,6 +241,8 @@ class _Queue:
         parts: StyledLine = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
         if self._trouble:
             parts.append(("class:bad", _cut(f" ! {self._trouble}", size)))
+        elif self._notices and not self.notice:
+            parts.append(("class:bad", _cut(f" ! {shown(self._notices[0])}", size)))
         else:
             parts += [(style, _cut(text, size - 4)) for style, text in self.notice]
         parts += [("", "\n"), ("class:soft", "─" * size)]

@@ -18,13 +18,12 @@ from handraise.cli.terminal_texts import shown, shown_lines, span_of
 from handraise.desk.past_questions import replay_history, suggest_rules
 from handraise.desk.policy_admin import (
     NO_POLICY,
-    SuspendedRule,
     checked_document,
     get_version,
     put_policy,
     resume_rule,
-    suspended_rules,
 )
+from handraise.desk.rule_suspensions import SuspendedRule, suspended_rules
 from handraise.model.errors import InvalidPolicy
 from handraise.model.json_values import Json, text_problem
 from handraise.model.policy_versions import PolicyVersion, policy_changes

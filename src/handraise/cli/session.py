@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
@@ -14,10 +14,13 @@ import typer
 
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.sign_in_commands import kept_session
+from handraise.desk.rule_suspensions import suspended_rules_for
 from handraise.desk_factory import default_address, desk_from_store, open_backend, open_desk
 from handraise.model.errors import Unauthenticated
+from handraise.model.identities import Role
 from handraise.model.people import Responder, responder_of
 from handraise.ports.desk import Desk
+from handraise.presentation.suspension_text import suspension_line
 from handraise.presentation.translation import gettext
 from handraise.wire.credentials import TokenKind, read_token
 
@@ -50,6 +53,10 @@ AsAsker = Annotated[
 ]
 
 
+async def _no_notices() -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class CliSession:
     """A desk and the person or agent who uses it. `may_answer` is False for an agent with its key."""
@@ -57,6 +64,8 @@ class CliSession:
     desk: Desk
     me: Responder
     may_answer: bool
+    find_notices: Callable[[], Awaitable[Sequence[str]]] = _no_notices
+    """What this person must know besides questions. At a server, the inbox in the browser tells it."""
 
 
 def as_person(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
@@ -173,7 +182,18 @@ async def _on_store(
             receipt_key=receipt_key,
         )
     )
-    return CliSession(desk, me if person is None else person.responder, may_answer=True)
+
+    async def find_notices() -> Sequence[str]:
+        is_admin = person is not None and person.role is Role.ADMIN
+        found = await suspended_rules_for(backend.policies, where, me.id, is_admin=is_admin)
+        return [
+            suspension_line(rule.name, rule.suspension, viewer=me.id, is_author=is_author)
+            for rule, is_author in found
+        ]
+
+    return CliSession(
+        desk, me if person is None else person.responder, may_answer=True, find_notices=find_notices
+    )
 
 
 def _address() -> str:

@@ -22,6 +22,7 @@ from handraise.backends.sqlite.backend import check_readable as check_readable_f
 from handraise.cli.environment import settings_with
 from handraise.cli.exit_codes import MISCONFIGURED, CommandError
 from handraise.cli.terminal_output import show_facts, when
+from handraise.desk.rule_suspensions import suspended_rules
 from handraise.desk.sealer import BrokenChain, Sealer
 from handraise.desk_factory import default_address, open_backend
 from handraise.model.errors import SchemaMismatch, UnsafeStore
@@ -114,6 +115,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             durability = await backend.store.durability()
             audit, broken = await _audit(settings, backend)
             sealing, failed = await _sealing(backend)
+            suspended = await _suspended(settings, backend)
     except UnsafeStore as error:
         trouble = str(error)
         try:
@@ -121,6 +123,7 @@ async def _examine(settings: ServerSettings) -> str | None:
                 durability = await backend.store.durability()
                 audit, broken = await _audit(settings, backend)
                 sealing, failed = await _sealing(backend)
+                suspended = await _suspended(settings, backend)
         except UnsafeStore:
             return trouble
     in_force = "  ".join(f"{name}={value}" for name, value in sorted(durability.settings.items()))
@@ -133,6 +136,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Listener  ", await _listener(settings)),
             ("Audit     ", audit),
             ("Sealing   ", sealing),
+            *[("Suspended ", each) for each in suspended],
             *[("Witness   ", each) for each in await _witnesses(settings)],
         ]
     )
@@ -174,6 +178,16 @@ async def _sealing(backend: Backend) -> tuple[str, str | None]:
         "not continued until that is corrected. The log of a server has the whole error."
     )
     return f"IMPOSSIBLE in {len(sealer.failed)} workspaces", failed
+
+
+async def _suspended(settings: ServerSettings, backend: Backend) -> list[str]:
+    """The rules of the workspace's policy that a denied spot check has suspended."""
+    found = suspended_rules(await backend.policies.current(settings.workspace))
+    return [
+        f"the rule {visible_line(each.name)!r} since {when(each.suspension.at)}: "
+        f"{visible_line(each.suspension.by or 'somebody')} denied a spot check of it"
+        for each in found
+    ]
 
 
 async def _witnesses(settings: ServerSettings) -> list[str]:

@@ -47,6 +47,7 @@ from handraise.model.lifecycle import (
     decline_move,
     grant_move,
     is_denial,
+    same_question,
     wants_grant,
     withdraw_move,
 )
@@ -143,8 +144,19 @@ class LocalDesk(Desk):
     async def _insert(self, draft: Draft) -> Inserted:
         """Let the policy decide, and register the question; decide again if the policy has changed meanwhile."""
         engine, until = self._engine, time.monotonic() + _PATIENCE
+        is_refused = False
         while True:
-            decided = await engine.policies.apply(draft)
+            try:
+                decided = await engine.policies.apply(draft)
+            except InvalidQuestion:
+                stored = await engine.read(draft.ref) or (draft.key and await self._by_key(draft.key))
+                if stored:
+                    return same_question(draft, stored)
+                if is_refused:
+                    raise
+                is_refused = True  # perhaps by an older version of the policy
+                engine.policies.forget(draft.workspace)
+                continue
             result = await engine.insert.submit(decided)
             if not isinstance(result, PolicyChanged) or time.monotonic() > until:
                 return result
@@ -631,7 +643,7 @@ class LocalDesk(Desk):
 
     async def _check_stops(self, question: Question) -> None:
         """Raise `Stopped` if a stop covers a question, which is why the store refused something."""
-        if stop := await self._engine.policies.stop_for(question):
+        if stop := await self._engine.store.covering_stop(question):
             raise Stopped(stop)
 
     def _notify_moved(self, moved: Question | None) -> Question | None:

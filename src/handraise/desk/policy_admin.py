@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from handraise.desk.recipient_check import Recipients
+from handraise.desk.rule_suspensions import suspended_rules
 from handraise.model.errors import InvalidPolicy, NotFound, PreconditionFailed
 from handraise.model.json_values import Json
-from handraise.model.policy_versions import CurrentPolicy, PolicyVersion, Suspension
+from handraise.model.policy_versions import PolicyVersion
 from handraise.policies.decide import compile_document
-from handraise.policies.rules import Policy, named_recipients, parse_policy
+from handraise.policies.rules import Policy, named_recipients
 from handraise.ports import Policies
 
 _TRIES = 5
 NO_POLICY = Policy().document()
 """The document of a workspace that has no policy."""
-
-
-@dataclass(frozen=True, slots=True)
-class SuspendedRule:
-    """A rule of the current policy that allows nothing any more."""
-
-    name: str
-    suspension: Suspension
 
 
 async def checked_document(
@@ -70,15 +61,6 @@ async def get_version(policies: Policies, workspace: str, version: int) -> Polic
     if not found or found[0].version != version:
         raise NotFound(f"The policy has no version {version}.")
     return found[0]
-
-
-def suspended_rules(current: CurrentPolicy | None) -> list[SuspendedRule]:
-    """The rules of the latest version that are suspended. A rule that was written differently is not in it."""
-    if current is None or not current.suspensions:
-        return []
-    by_digest = {each.rule: each for each in current.suspensions}
-    rules = parse_policy(current.version.document).rules
-    return [SuspendedRule(rule.name, by_digest[rule.digest]) for rule in rules if rule.digest in by_digest]
 
 
 async def resume_rule(policies: Policies, workspace: str, name: str, *, by: str | None) -> None:

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from handraise.model.agreement import can_agree
+from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Question, redrafted
 from handraise.model.rulings import Ruling
-from handraise.model.stops import Stop, stop_for
+from handraise.model.stops import Stop
 from handraise.ports import Clock, Policies
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _MOST = 1_000
 _RESUMED_WITHIN = 5.0
 """For how many seconds a policy with suspended rules is cached: nothing else tells that a suspension has ended."""
+_WHO = frozenset({"recipients", "quorum"})
+"""Parts of a question with which a policy can change who must agree."""
 _draw = random.SystemRandom().random
 
 
@@ -35,9 +39,18 @@ class PolicyCache:
         self._until: dict[str, float] = {}
 
     async def apply(self, draft: Draft) -> Draft:
-        """The question as the policy of its workspace changes it, with its ruling; as it is without a policy."""
+        """The question as the policy of its workspace changes it, with its ruling; as it is without a policy.
+
+        Raises `InvalidQuestion` if its rules name fewer people than must agree, so that nobody could ever answer it.
+        """
         policy = await self._policy(draft.workspace)
-        return draft if policy is None else policy.apply(draft, self._now(), _draw)
+        if policy is None:
+            return draft
+        decided = policy.apply(draft, self._now(), _draw)
+        ruling = decided.ruling
+        if ruling is not None and not _WHO.isdisjoint(ruling.asked) and not can_agree(decided):
+            raise InvalidQuestion([_too_few(decided, ruling)])
+        return decided
 
     async def still_allows(self, question: Question) -> Ruling | None:
         """The ruling with which the policy would allow this question now, or None if it would not."""
@@ -49,10 +62,6 @@ class PolicyCache:
         if applied is None or applied.ending is None or applied.ending.status != "answered":
             return None
         return applied if applied.ending.record["value"]["decision"] == "approve" else None
-
-    async def stop_for(self, question: Question) -> Stop | None:
-        """The stop that covers a question now, read from the store; None if none does."""
-        return None if self._policies is None else stop_for(await self.stops(question.workspace), question)
 
     async def stops(self, workspace: str) -> Sequence[Stop]:
         """The stops of a workspace, read from the store, the oldest first."""
@@ -100,3 +109,14 @@ class PolicyCache:
         if compiled is not None and compiled.suspended:
             self._until[workspace] = time.monotonic() + _RESUMED_WITHIN
         return compiled
+
+
+def _too_few(draft: Draft, ruling: Ruling) -> Problem:
+    rules = " and ".join(
+        repr(each.rule) for each in ruling.matches if (each.effect, each.mode) == ("require", "enforce")
+    )
+    return Problem(
+        "quorum",
+        f"nobody could answer it: {draft.quorum} people must agree, and with the policy's rule {rules} fewer may answer. "
+        "Ask for fewer people, or ask an administrator to change the rule",
+    )

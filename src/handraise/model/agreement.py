@@ -13,7 +13,7 @@ from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
 from handraise.model.people import GROUP
-from handraise.model.questions import Need, Question, Vote, open_stage
+from handraise.model.questions import Draft, Need, Question, Vote, open_stage
 
 _VOTING = (EventKind.VOTED, EventKind.ANSWERED, EventKind.DECLINED)
 """Kinds of events that record a vote; the vote that completes the agreement is recorded with the outcome."""
@@ -97,6 +97,15 @@ def has_voted(question: Question, person: str) -> bool:
 def most_agreeing(question: Question) -> int:
     """How many of the votes so far are equal."""
     return max(Counter(vote.ballot for vote in question.votes).values(), default=0)
+
+
+def can_agree(draft: Draft) -> bool:
+    """Whether so many people may answer a new question as must agree. A group may have any number of people."""
+    escalated = (name for step in draft.steps for name in step.to)
+    needed = [(_people(need.people, {}), need.count) for need in draft.needs]
+    if draft.recipients:
+        needed.append((_people((*draft.recipients, *escalated), {}), draft.quorum))
+    return all(people is None or len(people - {draft.asker}) >= count for people, count in needed)
 
 
 def can_still_agree(question: Question, groups: Mapping[str, Collection[str]]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -249,18 +249,28 @@ class Question(Draft):
         return max(planned, self.stepped_at + sum(gaps_of(self.steps)[last:place], timedelta()))
 
 
+_DEFINED: Mapping[str, Callable[[Draft], Json]] = {
+    "asker": lambda draft: draft.key_owner,
+    "prompt": lambda draft: draft.prompt,
+    "form": lambda draft: form_to_json(draft.form),
+    "conversation": lambda draft: draft.conversation,
+    "recipients": lambda draft: list(draft.recipients),
+    "quorum": lambda draft: draft.quorum,
+    "veto": lambda draft: draft.veto,
+    "steps": lambda draft: [
+        [step.after.total_seconds(), step.do, *step.to, step.record] for step in draft.steps
+    ],
+}
+
+
+def definition_part(draft: Draft, name: str) -> Json:
+    """One part of the definition of a question, as it is in the draft."""
+    return _DEFINED[name](draft)
+
+
 def definition_parts(draft: Draft) -> dict[str, Json]:
     """The parts of a question's definition, as its asker asked it."""
-    parts: dict[str, Json] = {
-        "asker": draft.key_owner,
-        "prompt": draft.prompt,
-        "form": form_to_json(draft.form),
-        "conversation": draft.conversation,
-        "recipients": list(draft.recipients),
-        "quorum": draft.quorum,
-        "veto": draft.veto,
-        "steps": [[step.after.total_seconds(), step.do, *step.to, step.record] for step in draft.steps],
-    }
+    parts = {name: read(draft) for name, read in _DEFINED.items()}
     return parts if draft.ruling is None else parts | draft.ruling.asked
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -10,12 +10,16 @@ from typing import Any, NamedTuple
 from handraise.model.events import Event, EventKind
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome, Status, outcome_of
-from handraise.model.questions import Question
+from handraise.model.people import GROUP
+from handraise.model.questions import Need, Question, needs_from_json
+from handraise.model.rulings import POLICY
 from handraise.model.seals import instant_text
 
 ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
 """Kinds of events that settle a question."""
 _WHILE_PENDING = frozenset({"attempted", "voted", "reminded", "escalated", "sent", "joined"})
+_CHECKED = ("asker", "recipients", "steps", "quorum", "needs", "ruling")
+"""What is kept of a question as it was asked."""
 _OF_APPROVALS = frozenset({"consumed", "taken_back"})
 
 
@@ -77,11 +81,12 @@ class QuestionReplay:
         """Add an event as it was sealed. Its `place` is returned if it is the one that does not fit."""
         kind, data = record["kind"], record["data"]
         if kind == "asked" and isinstance(record.get("asked"), dict):
-            self._asked = {name: record["asked"].get(name) for name in ("asker", "quorum")}
+            asked = record["asked"]
+            self._asked = {name: asked.get(name) for name in _CHECKED}
         # The feed is ordered by transaction. The events of one question are ordered by the last number of
         # their places.
         order = int(record["cursor"].rpartition(".")[2])
-        kept = data if kind in ENDINGS or kind in _OF_APPROVALS else None
+        kept = data if kind in ENDINGS or kind in _OF_APPROVALS or kind == "voted" else None
         self._steps.append(_Step(order, place, record["cursor"], kind, record["by"], record["at"], kept))
 
     @property
@@ -99,7 +104,7 @@ class QuestionReplay:
     def _find_inconsistency(self, row: dict[str, Any]) -> Inconsistency | None:
         ending: _Step | None = None
         used: set[str] = set()
-        voters: set[str | None] = set()
+        votes: dict[str | None, Json] = {}
         for number, step in enumerate(sorted(self._steps, key=lambda step: step.order)):
             where = (step.place, step.cursor)
             if (step.kind == "asked") != (number == 0):
@@ -109,9 +114,9 @@ class QuestionReplay:
                     f"the question was {ending.kind} before, so this cannot have happened", *where
                 )
             if step.kind == "voted" or step.kind in ENDINGS:
-                voters.add(step.by)
+                votes[step.by] = (step.data or {}).get("value")
             if step.kind in ENDINGS:
-                if why := self._why_not(step, voters):
+                if why := self._why_not(step, votes):
                     return Inconsistency(why, *where)
                 ending = step
             if step.kind in _OF_APPROVALS:
@@ -126,17 +131,47 @@ class QuestionReplay:
             )
         return None
 
-    def _why_not(self, step: _Step, voters: set[str | None]) -> str | None:
+    def _why_not(self, step: _Step, votes: dict[str | None, Json]) -> str | None:
         """Why the question cannot have ended like this, or None."""
         data = step.data or {}
-        by_person = step.kind in ("answered", "declined") and data.get("source", "person") == "person"
-        if by_person and step.by == self._asked.get("asker"):
+        if step.kind not in ("answered", "declined"):
+            return None
+        if data.get("source") == "policy":
+            return self._why_not_by_policy(step)
+        if data.get("source", "person") != "person":
+            return None
+        if step.by == self._asked.get("asker"):
             return "the asker cannot answer"
         value = data.get("value")
-        denies = isinstance(value, dict) and value.get("decision") == "deny"
-        quorum = self._asked.get("quorum") or 1
-        if step.kind == "answered" and by_person and not denies and len(voters) < quorum:
-            return f"{quorum} people had to agree, and only {len(voters)} took part"
+        if step.kind == "declined" or (isinstance(value, dict) and value.get("decision") == "deny"):
+            return None
+        agreeing = {voter for voter, vote in votes.items() if _agree(vote, value)}
+        escalated = [name for each in self._asked.get("steps") or () for name in each["to"]]
+        recipients = self._asked.get("recipients") or []
+        if recipients and step.by not in _among([*recipients, *escalated], {step.by}):
+            return f"{step.by!r} was not asked"
+        needs = needs_from_json(self._asked.get("needs") or [])
+        everybody = Need((*recipients, *escalated) if recipients else (), self._asked.get("quorum") or 1)
+        for need in (everybody, *needs):
+            found = _among(need.people, agreeing) if need.people else agreeing
+            if len(found) < need.count:
+                return (
+                    f"{need.count} people had to agree, and only {len(found)} did: {', '.join(need.people)}"
+                )
+        return None
+
+    def _why_not_by_policy(self, step: _Step) -> str | None:
+        """Why no rule of the ruling can have ended it like this, or None."""
+        enforced = [
+            each for each in (self._asked.get("ruling") or {}).get("matches", ()) if each["mode"] == "enforce"
+        ]
+        value = (step.data or {}).get("value")
+        approves = isinstance(value, dict) and value.get("decision") == "approve"
+        rules = {
+            POLICY + each["rule"] for each in enforced if each["effect"] == ("allow" if approves else "deny")
+        }
+        if step.by not in rules or (approves and any(each["effect"] != "allow" for each in enforced)):
+            return "the policy did not decide this, according to the rules that matched"
         return None
 
     def _expected(self, ending: _Step | None, used: set[str]) -> dict[str, Json]:
@@ -152,6 +187,18 @@ def _approves(ending: _Step, used: _Step) -> bool:
     if not isinstance(value, dict) or value.get("decision") != "approve":
         return False
     return used.kind != "consumed" or (used.data or {}).get("digest") == value.get("digest")
+
+
+def _among(names: Collection[str], people: set[str | None]) -> set[str | None]:
+    """Which people are among these names. The trail does not say who is in a group, so anyone may be."""
+    return people if any(name.startswith(GROUP) for name in names) else people.intersection(names)
+
+
+def _agree(one: Json, other: Json) -> bool:
+    """Whether two votes agree; a reason does not count."""
+    if isinstance(one, dict) and isinstance(other, dict) and "decision" in other:
+        return all(one.get(name) == other.get(name) for name in ("decision", "digest"))
+    return _same(one, other)
 
 
 def _ending(outcome: Outcome) -> dict[str, Json]:

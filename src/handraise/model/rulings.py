@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from handraise.model.json_values import Json
@@ -46,17 +46,27 @@ class Ruling:
     @cached_property
     def text(self) -> str:
         """The JSON text of the ruling. Most questions of an agent share one ruling, so it is written once."""
-        return json.dumps(self.to_json())
+        checked = "" if self.checked is None else f', "checked": {json.dumps(self.checked)}'
+        matches = _matches_text(self.matches)
+        return (
+            f'{{"version": {self.version}, "matches": {matches}, "asked": {json.dumps(self.asked)}{checked}}}'
+        )
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as it is stored and sealed."""
-        matches = [
-            {"rule": each.rule, "effect": each.effect, "mode": each.mode}
-            | ({"failed": True} if each.failed else {})
-            for each in self.matches
-        ]
+        matches = [_match_json(each) for each in self.matches]
         stored: dict[str, Json] = {"version": self.version, "matches": matches, "asked": self.asked}
         return stored if self.checked is None else {**stored, "checked": self.checked}
+
+
+def _match_json(match: Match) -> dict[str, Json]:
+    stored = {"rule": match.rule, "effect": match.effect, "mode": match.mode}
+    return {**stored, "failed": True} if match.failed else stored
+
+
+@lru_cache(maxsize=1_000)
+def _matches_text(matches: tuple[Match, ...]) -> str:
+    return json.dumps([_match_json(each) for each in matches])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
@@ -13,7 +14,7 @@ from handraise.model.forms import Approval, form_from_json
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy
 from handraise.model.problems import Problem
-from handraise.model.questions import Draft, definition_parts, redrafted
+from handraise.model.questions import Draft, definition_part, redrafted
 from handraise.model.rulings import POLICY, Ending, Match, Ruling
 from handraise.model.timelines import Step
 from handraise.model.validation import check_answer
@@ -45,6 +46,23 @@ class Verdict:
     deny: Rule | None = None
     required: Requirements | None = None
     allow: Rule | None = None
+    _rulings: dict[str, Ruling] = field(default_factory=dict, repr=False, compare=False)
+
+    def ruling_for(self, asked: dict[str, Json]) -> Ruling:
+        """The ruling of a question in which these parts were changed.
+
+        An agent mostly asks the same people in the same way, so rulings are kept. Those with a form are not: each action is
+        another one.
+        """
+        if "form" in asked:
+            return replace(self.ruling, asked=asked)
+        key = json.dumps(asked)
+        ruling = self._rulings.get(key)
+        if ruling is None:
+            ruling = replace(self.ruling, asked=asked)
+            if len(self._rulings) < _MOST_VERDICTS:
+                self._rulings[key] = ruling
+        return ruling
 
 
 class _Selection(NamedTuple):
@@ -139,9 +157,8 @@ class CompiledPolicy:
                 return redrafted(draft, ruling=replace(ruling, checked=verdict.allow.digest))
             return redrafted(draft, ruling=replace(ruling, ending=_allowed(draft, verdict.allow)))
         changes = verdict.required.changes(draft) if verdict.required else {}
-        if changes:
-            ruling = replace(ruling, asked=_asked(draft, changes))
-        return redrafted(draft, **changes, ruling=ruling)
+        asked = _asked(draft, changes) if changes else {}
+        return redrafted(draft, **changes, ruling=verdict.ruling_for(asked) if asked else ruling)
 
 
 class _Facts:
@@ -247,5 +264,4 @@ def _allowed(draft: Draft, rule: Rule) -> Ending:
 def _asked(draft: Draft, changed: Collection[str]) -> dict[str, Json]:
     """What the asker had asked for, in the parts of the question's definition that the policy changes."""
     names = {"form", "recipients", "quorum", "veto", "steps"}.intersection(changed)
-    parts = definition_parts(draft) if names else {}
-    return {name: parts[name] for name in sorted(names)}
+    return {name: definition_part(draft, name) for name in sorted(names)}

@@ -27,13 +27,16 @@ _SCOPES: Mapping[GrantLimit | None, frozenset[Scope]] = {
 class Requirements:
     """All requirements of some rules together.
 
-    `distinct` says for groups and stages how many people they need together. `replaces` says that the asker's
-    recipients do not count.
+    `distinct` says for groups and stages how many people they need together. `named` are the people and groups who
+    replace the asker's recipients, and `counted` says how many of them are needed. `also` has, for each rule with such
+    people, those of whom one must agree besides all others.
     """
 
     needs: tuple[Need, ...]
     distinct: tuple[Need, ...]
-    replaces: bool
+    named: tuple[str, ...]
+    counted: int
+    also: tuple[tuple[str, ...], ...]
     quorum: int
     veto: bool
     evidence: RequiredEvidence | None
@@ -44,7 +47,8 @@ class Requirements:
 
     def changes(self, draft: Draft) -> dict[str, Any]:
         """The fields in which the question that meets them differs from the one that was asked."""
-        quorum = max(draft.quorum, self.quorum)
+        others = max(draft.quorum, self.counted)
+        quorum = max(others, self.quorum, others + 1 if self.also else 1)
         values: dict[str, Any] = {
             "quorum": quorum,
             "veto": draft.veto or self.veto,
@@ -55,23 +59,38 @@ class Requirements:
             named = [name for need in self.needs for name in need.people]
             asked = () if self.replaces else draft.recipients
             values["recipients"] = tuple(dict.fromkeys((*asked, *named)))
-            # With other people among the recipients, the quorum alone does not say that nobody counts for two groups.
-            everybody = {*values["recipients"]}
-            values["needs"] += tuple(need for need in self.distinct if {*need.people} != everybody)
+            # With other people among the recipients, the quorum alone does not say that nobody counts twice.
+            everybody = {*values["recipients"], *(() if self.replaces else _escalated(draft))}
+            distinct = (*self.distinct, *self._besides(draft, others))
+            values["needs"] += tuple(need for need in distinct if {*need.people} != everybody)
         if self.replaces:
             values["steps"] = _only_to(draft.steps, values["recipients"])
         if self.replaces and len(values["needs"]) == 1:
             values["needs"] = ()  # recipients and quorum say the same
         if isinstance(draft.form, Approval):
             values["form"] = self._form(draft.form, alone=quorum == 1 and not values["needs"])
-        return {name: value for name, value in values.items() if value != getattr(draft, name)}
+        return {name: value for name, value in values.items() if _differs(value, getattr(draft, name))}
 
     def _needs_of(self, draft: Draft) -> tuple[Need, ...]:
         """The needs; unless a rule replaces them, the asker's own recipients must agree too."""
         if self.replaces or not self.needs or not draft.recipients:
             return self.needs
-        escalated = (name for step in draft.steps for name in step.to)
-        return (Need(tuple(dict.fromkeys((*draft.recipients, *escalated))), draft.quorum), *self.needs)
+        return (
+            Need(tuple(dict.fromkeys((*draft.recipients, *_escalated(draft)))), draft.quorum),
+            *self.needs,
+        )
+
+    def _besides(self, draft: Draft, others: int) -> Iterator[Need]:
+        """For each rule with `also`: how many people it and all others need together, so that nobody counts for both."""
+        rest = self.named if self.replaces else (*draft.recipients, *_escalated(draft))
+        # After the last stage, if there are any: it is met at once, unless somebody counted for both.
+        stage = max((need.stage for need in (*self.needs, *self.distinct)), default=0)
+        yield from (Need(tuple(dict.fromkeys((*rest, *names))), others + 1, stage) for names in self.also)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the asker's recipients do not count."""
+        return bool(self.named)
 
     def _form(self, form: Approval, *, alone: bool) -> Approval:
         risk = max(form.risk, self.risk, key=_RISKS.index)
@@ -80,23 +99,27 @@ class Requirements:
         if risk == "high" or not alone or self.evidence == "passkey":
             scopes = ("once",)
         spans = [each for each in (form.valid_for, self.valid_for) if each is not None]
-        return form.model_copy(
-            update={
-                "risk": risk,
-                "scopes": scopes,
-                "valid_for": min(spans, default=None),
-                "editable": form.editable if self.editable else (),
-            }
-        )
+        values = {
+            "risk": risk,
+            "scopes": scopes,
+            "valid_for": min(spans, default=None),
+            "editable": form.editable if self.editable else (),
+        }
+        # To copy a form, and to compare two, takes longer than all the rest.
+        is_same = all(value == getattr(form, name) for name, value in values.items())
+        return form if is_same else form.model_copy(update=values)
 
 
 def together(requires: Sequence[Require]) -> Requirements:
     """What these require together."""
     spans = [each.valid_for for each in requires if each.valid_for is not None]
+    replacing = [each for each in requires if each.people or each.one_of_each or each.stages]
     return Requirements(
         needs=tuple(dict.fromkeys(need for each in requires for need in _needs(each))),
         distinct=tuple(dict.fromkeys(need for each in requires for need in _distinct(each))),
-        replaces=any(each.people or each.one_of_each or each.stages for each in requires),
+        named=tuple(dict.fromkeys(name for each in replacing for name in each.named)),
+        counted=max(map(_people_needed, replacing), default=1),
+        also=tuple(dict.fromkeys(each.also for each in requires if each.also)),
         quorum=max(_people_needed(each) for each in requires),
         veto=any(each.veto or bool(each.stages) for each in requires),
         evidence=max((each.evidence for each in requires), key=_EVIDENCE.index),
@@ -129,6 +152,14 @@ def _distinct(require: Require) -> Iterator[Need]:
 def _people_needed(require: Require) -> int:
     """How many people must agree, at least: as many as there are groups or stages, so that nobody counts twice."""
     return max(require.quorum, len(require.one_of_each), len(require.stages))
+
+
+def _differs(one: Any, other: Any) -> bool:
+    return one is not other and (isinstance(one, Approval) or bool(one != other))
+
+
+def _escalated(draft: Draft) -> Iterator[str]:
+    return (name for step in draft.steps for name in step.to)
 
 
 def _only_to(steps: Sequence[Step], names: Collection[str]) -> tuple[Step, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from handraise.model.deliveries import Reason
 from handraise.model.json_values import Json
@@ -151,4 +151,22 @@ class Receiver(Protocol):
         Names of headers are in lower case. A forged, stale or malformed request gets a 401 or 400 without
         details and changes nothing. The same request twice is one answer.
         """
+        ...
+
+
+@runtime_checkable
+class TextSender(Protocol):
+    """A channel that can also send a text that is not about a pending question."""
+
+    async def send_text(
+        self,
+        to: Json,
+        *,
+        id: str,  # noqa: A002 -- as in `Message`
+        at: datetime,
+        subject: str,
+        text: str,
+        lines: Sequence[str],
+    ) -> None:
+        """Send a sentence and some lines to an address; raises `NotSent`."""
         ...

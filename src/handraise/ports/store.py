@@ -17,6 +17,7 @@ from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
+from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
 
 
@@ -234,6 +235,10 @@ class Store(Protocol):
 
     async def count_pending(self, workspace: str, asker: str) -> int:
         """How many questions an asker has pending in a workspace."""
+        ...
+
+    async def covering_stop(self, question: Question) -> Stop | None:
+        """The oldest stop that covers a question now, or None."""
         ...
 
     async def consume(

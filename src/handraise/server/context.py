@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from handraise.channels import Replies
 from handraise.channels.custom_channels import Opener
 from handraise.desk.dispatcher import run_dispatcher
-from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.policy_cache import PolicyCache
@@ -30,6 +29,7 @@ from handraise.server.channel_setup import Links, open_channels
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.passkeys.passkey_use import PasskeyUse, open_passkeys
 from handraise.server.settings import ServerSettings
+from handraise.server.suspension_mails import SuspensionMails
 from handraise.server.witnesses.witness_delivery import open_deliveries
 from handraise.server.witnesses.witness_queue import WitnessQueue
 
@@ -54,7 +54,7 @@ class ServerContext:
     """
 
     settings: ServerSettings
-    engine: Engine
+    engine: InstrumentedEngine
     desk: LocalDesk
     store: Store
     directory: Directory
@@ -113,6 +113,15 @@ async def open_server(
         _run_dispatchers(ctx, opened),
         open_deliveries(settings, ctx.witness_queue, ctx.metrics) as deliveries,
     ):
+        mails = SuspensionMails(
+            ctx.policies,
+            ctx.directory,
+            ctx.outbox,
+            opened,
+            base_url=settings.base_url,
+            locale=settings.locale,
+        )
+        ctx.engine.on_denied_check = lambda question: ctx.run_in_background(mails.tell(question))
         tasks = [
             *(
                 # A slow witness holds up no other.

@@ -230,6 +230,10 @@ class MemoryStore:
         """How many are pending; see the port."""
         return len(self._pending_of(workspace, asker))
 
+    async def covering_stop(self, question: Question) -> Stop | None:
+        """The stop that covers a question; see the port."""
+        return self.stop_for(question)
+
     async def consume(
         self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
     ) -> bool:

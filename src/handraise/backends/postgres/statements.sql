@@ -1097,6 +1097,14 @@ left join page on true
 left join edge on true
 order by page.transaction desc, page.number desc;
 
+-- name: covering_stop
+-- The oldest stop that covers a question.
+select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor
+from handraise.stops as s
+where s.workspace = :workspace and (s.agent is null or s.agent = :asker) and (s.tool is null or s.tool = :tool)
+order by s.at, s.id
+limit 1;
+
 -- name: count_pending
 -- How many questions an asker has pending.
 select count(*) from handraise.inbox where workspace = :workspace and asker = :asker and main;

@@ -35,6 +35,7 @@ from handraise.backends.sql.rows import (
     stored_grant,
     stored_outcome,
     stored_question,
+    stored_stop,
     stored_trail_line,
     stored_usable,
     waiting_page,
@@ -49,7 +50,7 @@ from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
-from handraise.model.stops import stop_from_json
+from handraise.model.stops import Stop, stop_from_json, tool_of
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
@@ -174,6 +175,12 @@ class PostgresStore:
         rows = await self._fetch(workspace, "count_pending", asker=asker)
         count: int = rows[0]["count"]
         return count
+
+    async def covering_stop(self, question: Question) -> Stop | None:
+        """The stop that covers a question; see the port."""
+        asked = {"asker": question.asker, "tool": tool_of(question)}
+        rows = await self._fetch(question.workspace, "covering_stop", **asked)
+        return stored_stop(rows[0]) if rows else None
 
     async def consume(
         self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None

@@ -19,6 +19,7 @@ from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
+from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Durability, Filter, Inserted, QueueStats, SettledPage, WaitingPage
 
@@ -147,6 +148,10 @@ class ShardedStore:
     async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
         return await self._router.read(workspace, lambda ports: ports.store.count_pending(workspace, asker))
+
+    async def covering_stop(self, question: Question) -> Stop | None:
+        """The stop that covers a question; see the port."""
+        return await self._router.read(question.workspace, lambda ports: ports.store.covering_stop(question))
 
     async def consume(
         self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None

@@ -275,8 +275,7 @@ returning
 -- The oldest stop that covers a question.
 select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor
 from stops as s
-where s.workspace = :workspace and (s.agent is null or s.agent = :asker)
-    and (s.tool is null or s.tool = :form ->> '$.action.tool')
+where s.workspace = :workspace and (s.agent is null or s.agent = :asker) and (s.tool is null or s.tool = :tool)
 order by s.at, s.id
 limit 1;
 

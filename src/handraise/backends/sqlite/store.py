@@ -51,6 +51,7 @@ from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
+from handraise.model.stops import Stop, tool_of
 from handraise.model.timelines import steps_from_json
 from handraise.model.urgency import likeness_of, urgency_without_expiry
 from handraise.model.workspace_events import WorkspaceEvent
@@ -206,6 +207,12 @@ class SqliteStore:
         rows = await self._fetch("count_pending", workspace=workspace, asker=asker)
         count: int = rows[0]["count"]
         return count
+
+    async def covering_stop(self, question: Question) -> Stop | None:
+        """The stop that covers a question; see the port."""
+        asked = {"asker": question.asker, "tool": tool_of(question)}
+        rows = await self._fetch("covering_stop", workspace=question.workspace, **asked)
+        return stored_stop(rows[0]) if rows else None
 
     async def consume(
         self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
@@ -449,7 +456,7 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
         named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
         stored = _read(connection, "read_by_key", now=now, **named)
     stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
-    if stored is None and (stopped := run(connection, "covering_stop", **values)):
+    if stored is None and (stopped := run(connection, "covering_stop", tool=tool_of(draft), **values)):
         return Stopped(stored_stop(stopped[0]))
     decided_by = {"workspace": draft.workspace, **policy_values(draft)}
     if stored is None and not run(connection, "is_decided_by", **decided_by):

@@ -23,6 +23,7 @@ from handraise.channels.email.mail_body import (
     Rendered,
     brand,
     render_bundle,
+    render_lines,
     render_outcome,
     render_question,
     render_text,
@@ -135,7 +136,7 @@ class Email:
         """Send a question, or several that waited."""
         if len(message.notices) != 1:
             rendered = render_bundle(message, server=self._host)
-            await self._mail(message, rendered, id=f"{message.id}@{self._host}", at=message.at)
+            await self._mail(message.to, rendered, id=f"{message.id}@{self._host}", at=message.at)
             return {"questions": len(message.notices)}
         [notice] = message.notices
         back = self._back(message.workspace, notice.question.id, message.recipient)
@@ -143,7 +144,7 @@ class Email:
         rendered = render_question(message, notice, how=how, server=self._host)
         name = self._id(message.id, back)
         await self._mail(
-            message,
+            message.to,
             rendered,
             id=name,
             at=message.at,
@@ -162,7 +163,7 @@ class Email:
             return
         back = self._back(message.workspace, notice.question.id, message.recipient)
         await self._mail(
-            message,
+            message.to,
             render_outcome(message, notice, server=self._host),
             id=self._id(f"{message.id}.ended", back),
             at=ended.at,
@@ -171,6 +172,20 @@ class Email:
             in_reply_to=sent.get("id") or self._id(message.id, back),
             thread=self._thread(notice.question),
         )
+
+    async def send_text(
+        self,
+        to: Json,
+        *,
+        id: str,  # noqa: A002 -- as in `Message`
+        at: datetime,
+        subject: str,
+        text: str,
+        lines: Sequence[str],
+    ) -> None:
+        """Send a text that is not about a pending question; see `handraise.ports.channel.TextSender`."""
+        rendered = render_lines(subject=subject, text=text, lines=lines, server=self._host)
+        await self._mail(to, rendered, id=f"{digest(id)[:32]}.text@{self._host}", at=at)
 
     async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
         """Take a mail that was posted as it came; see `handraise.ports.channel.Receiver`."""
@@ -294,7 +309,7 @@ class Email:
 
     async def _mail(
         self,
-        message: Message,
+        given: Json,
         rendered: Rendered,
         *,
         id: str,  # noqa: A002 -- a Message-ID, without its brackets
@@ -303,7 +318,7 @@ class Email:
         in_reply_to: str | None = None,
         thread: str | None = None,
     ) -> None:
-        to = address_in(message.to)
+        to = address_in(given)
         if to is None:
             raise NotSent("that is no e-mail address", again=False)
         mail = build_mail(

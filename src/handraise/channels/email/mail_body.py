@@ -229,7 +229,7 @@ def render_text(said: ReplyResult, read: str, *, again: bool, server: str) -> Re
 
 
 def render_lines(*, subject: str, text: str, lines: Sequence[str], server: str) -> Rendered:
-    """A sentence for a person, and lines for a program, which stay as they are in the text."""
+    """A sentence for a person, and lines that stay as they are in the text."""
     foot = [gettext("This is Handraise at {server}.").format(server=server)]
     return Rendered(
         subject=subject,

@@ -16,8 +16,8 @@ from handraise.desk.policy_admin import (
     get_version,
     put_policy,
     resume_rule,
-    suspended_rules,
 )
+from handraise.desk.rule_suspensions import suspended_rules
 from handraise.model.durations import span_of
 from handraise.model.errors import InvalidRequest, NotFound, PreconditionFailed
 from handraise.model.json_values import text_problem

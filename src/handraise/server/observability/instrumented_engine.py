@@ -48,6 +48,8 @@ class InstrumentedEngine(Engine):
         receipt_signer: ReceiptSigner | None = None,
     ) -> None:
         self._metrics = metrics
+        self.on_denied_check: Callable[[Question], None] = lambda _: None
+        """Is called with each spot check of a rule that was denied in this process."""
         self._recorded: dict[Ref, float] = {}
         self._heard: dict[Ref, float] = {}
         # The instrumented store passes on what it does not define, which no type can say.
@@ -158,6 +160,9 @@ class _InstrumentedStore(_InstrumentedCalls):
             if question.outcome is not None:
                 self._metrics.count_settled(question)
                 self._engine.note_recorded(question.ref)
+                if move.negative and question.ruling is not None and question.ruling.checked is not None:
+                    self._metrics.count_check_denied()
+                    self._engine.on_denied_check(question)
         return results
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:

@@ -78,6 +78,10 @@ class Metrics:
             "questions_settled", "Questions that this process settled, by their status", ["status"]
         )
         self._attempts = self._counter("attempts", "Answers through this process that did not fit the form")
+        self._checks_denied = self._counter(
+            "spot_checks_denied",
+            "Spot checks of rules that were denied through this process; a denial suspends the rule",
+        )
         self._time_to_answer = self._histogram(
             "time_to_answer_seconds",
             "From the question to a person's answer, by the clock of the store",
@@ -178,6 +182,10 @@ class Metrics:
     def count_attempt(self) -> None:
         """Count an answer that did not fit."""
         self._attempts.add(1)
+
+    def count_check_denied(self) -> None:
+        """Count a denial that suspends a rule."""
+        self._checks_denied.add(1)
 
     def count_settled(self, question: Question) -> None:
         """Count a question that a person or its asker settled here."""

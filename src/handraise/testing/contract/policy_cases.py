@@ -10,7 +10,7 @@ import pytest
 
 from handraise import Approval, Desk, Escalation, PermissionDenied, Question, Responder, Timeline
 from handraise.desks import desk_from_store
-from handraise.errors import ApprovalLapsed
+from handraise.errors import ApprovalLapsed, InvalidQuestion
 from handraise.model.json_values import Json
 from handraise.ports import Backend as Ports
 from handraise.testing.clock import ManualClock
@@ -179,20 +179,37 @@ class PolicyCases(ContractFixtures):
         await backend.set_policy(workspace, requiring({"also": ["group:legal"]}))
         for recipients in (["ana", "bob"], []):
             question = await desk.post("Pay?", form=_PAY, recipients=recipients)
-            assert (question.quorum, question.status) == (1, "pending")
+            assert (question.quorum, question.status) == (2, "pending")
             assert (await desk.answer(question.id, "approve", by="ana")).status == "pending"
             assert (
                 await desk.answer(question.id, "approve", by="bob" if recipients else "eve")
             ).outcome is None
             assert (await desk.answer(question.id, "approve", by=member("lee", "legal"))).decision
 
-    async def test_one_person_who_meets_every_need_is_enough_if_one_must_agree(
+    @promise("P11")
+    async def test_one_person_who_meets_every_need_does_not_approve_alone(
         self, desk: Desk, backend: Backend, workspace: str
     ) -> None:
         await backend.set_policy(workspace, requiring({"also": ["group:legal"]}))
-        question = await desk.post("Pay?", form=_PAY, recipients=["lee", "bob"])
-        settled = await desk.answer(question.id, "approve", by=member("lee", "legal"))
-        assert ([vote.by for vote in settled.votes], bool(settled.decision)) == (["lee"], True)
+        for recipients, other in ((["lee", "bob"], "bob"), ([], "eve")):
+            question = await desk.post("Pay?", form=_PAY, recipients=recipients)
+            voted = await desk.answer(question.id, "approve", by=member("lee", "legal"))
+            assert ([vote.by for vote in voted.votes], voted.outcome) == (["lee"], None)
+            assert (await desk.answer(question.id, "approve", by=other)).decision
+
+    @promise("P11", "P14")
+    async def test_a_question_that_nobody_could_answer_is_refused_with_the_rule(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        first = await desk.post("Pay?", form=_PAY, recipients=["ana", "bob"], quorum=2, key="k")
+        await backend.set_policy(workspace, requiring({"people": ["boss"]}))
+        with pytest.raises(InvalidQuestion, match="'rule 0'"):
+            await desk.post("Pay?", form=_PAY, recipients=["ana", "bob"], quorum=2)
+        again = await desk.post("Pay?", form=_PAY, recipients=["ana", "bob"], quorum=2, key="k")
+        assert again == first, "what was asked before is returned"
+        await backend.set_policy(workspace, requiring({"people": ["boss", "deputy"]}))
+        possible = await desk.post("Pay?", form=_PAY, recipients=["ana", "bob"], quorum=2)
+        assert possible.recipients == ("boss", "deputy")
 
     @promise("P11")
     async def test_a_grant_does_not_answer_what_needs_certain_people(

@@ -16,8 +16,8 @@ from handraise.desk.policy_admin import (
     checked_document,
     put_policy,
     resume_rule,
-    suspended_rules,
 )
+from handraise.desk.rule_suspensions import suspended_rules
 from handraise.model.errors import InvalidPolicy, NotFound, PreconditionFailed
 from handraise.model.json_values import text_problem
 from handraise.model.policy_versions import PolicyVersion

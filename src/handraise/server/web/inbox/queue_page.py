@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
+from handraise.desk.rule_suspensions import suspended_rules_for
 from handraise.model.agreement import can_still_agree, has_voted, most_agreeing
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.people import may_respond
@@ -23,9 +24,11 @@ from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
+from handraise.presentation.suspension_text import suspension_line
 from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
+from handraise.server.context import ServerContext
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, end_at, waited_since
@@ -90,6 +93,14 @@ class Row:
     equal: EqualQuestions | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SuspensionView:
+    """A suspended rule, with the link to the question that was denied if this person may see it."""
+
+    text: str
+    question: str | None
+
+
 @pages.get("/")
 async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep) -> Response:
     """The questions that wait for this person; an administrator may see those of the whole workspace."""
@@ -129,6 +140,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         number=sum(map(len, found.items)),
         offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
         is_admin=caller.is_admin,
+        suspended=await _suspended(ctx, caller),
         stops=stop_views(await ctx.policies.stops(caller.workspace), caller.person.id),
         rows=[
             replace(
@@ -140,6 +152,19 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         ],
         base_url=ctx.settings.base_url,
     )
+
+
+async def _suspended(ctx: ServerContext, caller: PersonCaller) -> list[SuspensionView]:
+    """The suspended rules that this person is told of."""
+    me = caller.person.id
+    found = await suspended_rules_for(ctx.policies, caller.workspace, me, is_admin=caller.is_admin)
+    return [
+        SuspensionView(
+            suspension_line(rule.name, rule.suspension, viewer=me, is_author=is_author),
+            f"/questions/{quote(rule.suspension.question_id, safe='')}" if caller.is_admin else None,
+        )
+        for rule, is_author in found
+    ]
 
 
 async def _look(
