@@ -36,6 +36,7 @@ class Stored:
     attempts: int = 0
     voters: Sequence[str] = ()
     consumed: bool = False
+    reported: bool = False
     listed: bool = False
     """Whether it is among what is pending."""
     told: bool = False
@@ -284,6 +285,8 @@ def _events(calls: Sequence[Call], stored: Stored | None) -> Broken:
         yield "events", f"is {stored.status}, and its events say {ended}"
     if kinds["consumed"] != stored.consumed:
         yield "events", f"was consumed {kinds['consumed']} times by its events, {stored.consumed} by its row"
+    if kinds["reported"] != stored.reported:
+        yield "events", f"was reported {kinds['reported']} times by its events, {stored.reported} by its row"
     if kinds["attempted"] + kinds["exhausted"] != stored.attempts:
         yield "events", f"has {stored.attempts} attempts, and {kinds['attempted']} events of one"
     for once in ("unreached", "revoked", "taken_back", "sent"):

@@ -115,6 +115,7 @@ async def _stored(
         attempts=question.attempts,
         voters=[vote.by for vote in question.votes],
         consumed=question.consumed_at is not None,
+        reported=question.report is not None,
         listed=listed,
         told=not told.isdisjoint(question.audience or ["*"]),
         events=logged,

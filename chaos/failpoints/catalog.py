@@ -101,6 +101,12 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "claim_sending",
             "mark_sent",
         ),
+        "report": (
+            "read",
+            "report",
+            "read_archived",
+            "report_archived",
+        ),
         "join": (
             "read",
             "join",
@@ -219,6 +225,17 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "claim_sending/commit",
             "mark_sent",
             "mark_sent/commit",
+        ),
+        "report": (
+            "begin",
+            "read",
+            "read/commit",
+            "report",
+            "report/commit",
+            "read_archived",
+            "read_archived/commit",
+            "report_archived",
+            "report_archived/commit",
         ),
         "join": (
             "begin",
@@ -358,6 +375,14 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "mark_sent",
             "mark_sent/log",
             "mark_sent/log/commit",
+        ),
+        "report": (
+            "read",
+            "begin",
+            "report",
+            "report/log",
+            "report/log/commit",
+            "report/commit",
         ),
         "join": (
             "read",

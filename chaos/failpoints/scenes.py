@@ -264,6 +264,22 @@ async def _send(stage: Stage, client: Client) -> None:
     await stage.unless_done("read", "sent", client.send)
 
 
+async def _report_before(stage: Stage, client: Client) -> None:
+    for name in ("archived", "answered"):
+        await stage.ask(client, name)
+        await stage.unless_done("answer", name, lambda each: client.answer(each, "yes", "ana"))
+        if name == "archived":
+            await stage.backend.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
+
+
+async def _report(stage: Stage, client: Client) -> None:
+    for name in ("answered", "archived"):
+        await stage.unless_done("read", name, client.report)
+    if not stage.tried_again and "answered" in stage.questions and stage.is_done("read", "answered"):
+        stage.tried_again = True
+        await client.report(stage.questions["answered"])  # the same again
+
+
 async def _join_before(stage: Stage, client: Client) -> None:
     await stage.ask(client, "joined")
 
@@ -381,6 +397,7 @@ SCENES: dict[str, tuple[Part, Part]] = {
     "dispatch": (_dispatch_before, _dispatch),
     "consume": (_consume_before, _consume),
     "send": (_send_before, _send),
+    "report": (_report_before, _report),
     "join": (_join_before, _join),
     "wait": (_wait_before, _wait),
     "tidy": (_tidy_before, _tidy),

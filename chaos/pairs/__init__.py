@@ -211,6 +211,8 @@ class End:
                 problems.append(f"{each['id']} has {each['attempts']} attempts and {kinds}")
             if kinds["consumed"] != bool(each["consumed"]):
                 problems.append(f"{each['id']} was consumed {kinds['consumed']} times: {each['consumed']}")
+            if kinds["reported"] != (each["report"] is not None):
+                problems.append(f"{each['id']} was reported {kinds['reported']} times: {each['report']}")
             if each["listed"] != (each["status"] == "pending"):
                 problems.append(f"{each['id']} is {each['status']}, and in an inbox: {each['listed']}")
         outcomes = {each["outcome"] for each in self.questions}
@@ -333,6 +335,7 @@ async def _end(place: Place, told: tuple[Any, ...]) -> End:
                 "votes": tuple((vote.by, vote.ballot[:6]) for vote in question.votes),
                 "steps": question.steps_taken,
                 "consumed": question.consumed_at is not None,
+                "report": None if question.report is None else question.report.text,
                 "unreached": question.unreached_at is not None,
                 "events": sorted((event.kind.value, event.by or "") for event in events),
                 "listed": question.id in listed,

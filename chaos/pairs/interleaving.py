@@ -62,6 +62,8 @@ _NOTHING_WRITTEN = frozenset(
         "expire_older",
         "consume",
         "consume_archived",
+        "report",
+        "report_archived",
         "claim_sending",
         "mark_sent",
         "join",

@@ -208,6 +208,19 @@ async def _approved(place: Place) -> None:
     await place.desk.answer(ASKED, {"decision": "approve", "scope": "session"}, by="ana")
 
 
+async def _used(place: Place) -> None:
+    await _approved(place)
+    await place.desk.consume_approval(ASKED)
+
+
+async def _report_done(place: Place) -> Question:
+    return await place.desk.report(ASKED, ok=True, text="paid")
+
+
+async def _report_failed(place: Place) -> Question:
+    return await place.desk.report(ASKED, ok=False, text="no money")
+
+
 async def _ask_to_pay_again(place: Place) -> Question:
     try:
         return await place.desk.post("Which?", **_PAY)
@@ -378,6 +391,7 @@ SCENES: Mapping[str, Scene] = {
             "consume": Deed(_consume),
             "consume days later": Deed(_consume, later=3 * DAY),
             "revoke the grant": Deed(_revoke),
+            "report": Deed(_report_done),
             "deny too late": Deed(_deny),
             "withdraw too late": Deed(_withdraw),
             "archive": Deed(_archive, later=1.5 * DAY, passes=True),
@@ -385,6 +399,17 @@ SCENES: Mapping[str, Scene] = {
             "read": Deed(_read),
             "wait": Deed(_wait),
             "ask again": Deed(_ask_to_pay_again),
+        },
+        tidies=True,
+    ),
+    "used": Scene(
+        _used,
+        {
+            "report that it worked": Deed(_report_done),
+            "report that it failed": Deed(_report_failed),
+            "report days later": Deed(_report_done, later=3 * DAY),
+            "archive": Deed(_archive, later=1.5 * DAY, passes=True),
+            "archive and remove": Deed(_remove, later=60 * DAY, passes=True, removes=True),
         },
         tidies=True,
     ),

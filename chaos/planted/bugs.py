@@ -91,6 +91,22 @@ _RACES = (
         (f"{ON_SQLITE}::test_what_is_not_approved_or_used_cannot_be_taken_back",),
     ),
     Bug(
+        "reported-twice",
+        "a second report replaces the first one",
+        f"{_SQLITE}/statements.sql",
+        "status = 'answered' and reported_at is null and asker = :actor",
+        "status = 'answered' and asker = :actor",
+        (f"{ON_SQLITE}::test_another_report_is_refused_and_the_first_one_kept",),
+    ),
+    Bug(
+        "reported-without-use",
+        "an approval that nobody used is reported as done",
+        f"{_POSTGRES}/statements.sql",
+        "        and (form ->> 'kind' <> 'approval' or consumed_at is not null)\n",
+        "",
+        (f"{ON_POSTGRES}::test_an_approval_that_was_not_used_has_no_report",),
+    ),
+    Bug(
         "vote-outlives-right",
         "the vote of somebody who may not answer any more counts",
         "src/handraise/model/lifecycle.py",

@@ -2,6 +2,7 @@
 
 from handraise.model.errors import (
     AlreadyConsumed,
+    AlreadyReported,
     AlreadySettled,
     AnswerTypeMismatch,
     ApprovalLapsed,
@@ -11,6 +12,7 @@ from handraise.model.errors import (
     GrantNotFound,
     InvalidAnswer,
     InvalidPolicy,
+    InvalidReport,
     InvalidRequest,
     KeyConflict,
     MissingExtra,
@@ -18,6 +20,7 @@ from handraise.model.errors import (
     NotAnswered,
     NotApproved,
     NotFound,
+    NothingToReport,
     PermissionDenied,
     PolicyChanged,
     PreconditionFailed,
@@ -39,6 +42,7 @@ from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 
 __all__ = [
     "AlreadyConsumed",
+    "AlreadyReported",
     "AlreadySettled",
     "AnswerTypeMismatch",
     "ApprovalLapsed",
@@ -50,6 +54,7 @@ __all__ = [
     "InvalidAnswer",
     "InvalidPolicy",
     "InvalidQuestion",
+    "InvalidReport",
     "InvalidRequest",
     "KeyConflict",
     "MissingExtra",
@@ -57,6 +62,7 @@ __all__ = [
     "NotAnswered",
     "NotApproved",
     "NotFound",
+    "NothingToReport",
     "PermissionDenied",
     "PolicyChanged",
     "PreconditionFailed",

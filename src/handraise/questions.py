@@ -5,6 +5,7 @@ from handraise.model.grants import Grant
 from handraise.model.people import Responder
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Need, Question, Ref, Vote
+from handraise.model.reports import Report
 from handraise.model.rulings import Match, Ruling
 from handraise.model.timelines import Escalation, Timeline
 from handraise.wire.records import question_to_dict
@@ -20,6 +21,7 @@ __all__ = [
     "Question",
     "QuestionOptions",
     "Ref",
+    "Report",
     "Responder",
     "Ruling",
     "Timeline",

@@ -16,7 +16,7 @@ from handraise import Approval, Desk, Question, QuestionNotFound, open_desk
 from handraise.backends.postgres import open_postgres, store
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.desks import desk_from_store
-from handraise.errors import AlreadyConsumed, ApprovalTakenBack
+from handraise.errors import AlreadyConsumed, AlreadyReported, ApprovalTakenBack
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
 from tests.conftest import own_database
@@ -273,6 +273,29 @@ async def test_an_approval_that_is_taken_back_while_it_is_in_both_places_stays_t
         assert (await desk.get(question.id)).taken_back_at == clock.now()
         with pytest.raises(ApprovalTakenBack):
             await desk.consume_approval(question.id)
+
+
+@promise("P6")
+async def test_a_report_is_kept_wherever_the_question_is(
+    backend: Backend, desk: Desk, plain: Connection, clock: ManualClock
+) -> None:
+    before, both, archived = await answered(desk, 3)
+    await desk.report(before.id, ok=True, text="before")
+    clock.advance(DAY)
+    await plain.fetch("select * from handraise.copy_settled($1, 1000000)", clock.now())
+    await desk.report(both.id, ok=True, text="in both places")
+    assert await backend.store.tidy(rest=NOW, keep=None, limit=ALL)
+    await desk.report(archived.id, ok=False, text="archived")
+    reports = [(await desk.get(each.id)).report for each in (before, both, archived)]
+    assert [each and each.text for each in reports] == ["before", "in both places", "archived"]
+    for question in (before, both, archived):
+        with pytest.raises(AlreadyReported):
+            await desk.report(question.id, ok=True, text="something else")
+        with pytest.raises(asyncpg.PostgresError, match="reported"):
+            await plain.execute(
+                'update handraise.archive set report = \'{"ok": true, "text": "forged"}\' where id = $1',
+                question.id,
+            )
 
 
 async def test_what_somebody_else_holds_is_passed_over(

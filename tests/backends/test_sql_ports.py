@@ -96,8 +96,9 @@ async def test_every_field_of_a_question_is_read_from_its_row_or_is_listed_as_no
         connection.row_factory = sqlite3.Row
         connection.execute(
             "update questions set status = 'answered', attempts = 1, votes = ?, steps_taken = 2, stepped_at = 5, "
-            "settled_at = 5, outcome = ?, consumed_at = 5, unreached_at = 5, sent_at = 5, missing = ?",
-            ['{"ana": "x"}', '{"value": "a"}', "[0, 1]"],
+            "settled_at = 5, outcome = ?, consumed_at = 5, unreached_at = 5, sent_at = 5, missing = ?, "
+            "reported_at = 5, report = ?",
+            ['{"ana": "x"}', '{"value": "a"}', "[0, 1]", '{"ok": true, "text": "done"}'],
         )
         (row,) = connection.execute("select *, 1 as overdue from questions").fetchall()
     connection.close()

@@ -20,6 +20,7 @@ class ChatContract(ChannelContract):
     """A chat service."""
 
     shows = True
+    reports = True
     answers: ClassVar[Sequence[tuple[Any, bool, float | None, bool]]]
     """What the service may answer, whether that is tried again, after how long, and whether it arrived perhaps."""
     calls: ClassVar[tuple[str, str]]

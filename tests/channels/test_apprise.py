@@ -63,6 +63,7 @@ async def confined() -> AsyncIterator[Apprise]:
 
 
 class TestContract(ChannelContract):
+    reports = True
     unsafe: ClassVar = ("<script", "<img", "<!", "<@", "@everyone", "@here", "<https://", "](https://")
 
     @pytest.fixture

@@ -32,6 +32,7 @@ ROOM = "ops-room"
 
 class TestContract(ChannelContract):
     shows = True
+    reports = True
 
     @pytest.fixture
     def peer(self) -> Wire:

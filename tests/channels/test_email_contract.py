@@ -31,6 +31,7 @@ class Recipient:
 
 class TestEmail(ChannelContract):
     shows = True
+    reports = True
 
     @pytest.fixture
     async def office(self) -> AsyncIterator[PostOffice]:

@@ -57,6 +57,8 @@ async def ntfy(server: ntfy_peer.Ntfy) -> AsyncIterator[Ntfy]:
 
 
 class TestContract(ChannelContract):
+    reports = True
+
     @pytest.fixture
     def peer(self, server: ntfy_peer.Ntfy) -> ntfy_peer.Ntfy:
         return server

@@ -58,6 +58,8 @@ def message(to: Json, **changes: Any) -> Message:
 
 
 class TestContract(ChannelContract):
+    reports = True
+
     @pytest.fixture
     async def channel(self) -> AsyncIterator[Channel]:
         async with open_webhook(NOBODY, allowed=LOOPBACK) as channel:

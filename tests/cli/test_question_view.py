@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from handraise import Approval
 from handraise.cli.question_view import question_lines
 from handraise.model.outcomes import Answered, Expired, Outcome
+from handraise.questions import Report
 from handraise.testing.contract.channel import AT, a_question, settled
 
 FORM = Approval.of("pay", {"to": "bob", "amount": 10}, editable=["amount"], risk="high")
@@ -54,3 +56,20 @@ def test_what_was_changed_is_below_what_was_asked_for() -> None:
     _, changes = text.split("What was changed before it was approved")
     assert "- 10" in changes
     assert "+ 7" in changes
+
+
+def test_what_came_of_it_is_behind_the_bar_of_the_agents_words() -> None:
+    report = Report(
+        ok=False, text="no\nmoney\x1b[2J", link="https://a.example/7", details={"code": 51}, at=AT
+    )
+    question = replace(settled(a_question(FORM), answered(decision="approve")), report=report)
+    lines = ["".join(text for _, text in line) for line in question_lines(question, 80)]
+    place = lines.index("Failed")
+    assert lines[place : place + 6] == [
+        "Failed",
+        "│ no",
+        "│ money‹U+001B›[2J",
+        "│ https://a.example/7",
+        "│ code  51",
+        "This is what the agent says. Nobody has checked it.",
+    ]

@@ -22,7 +22,7 @@ from handraise import (
     Withdrawn,
 )
 from handraise.model.timelines import steps_of
-from handraise.questions import Match, Need, Ruling, Vote
+from handraise.questions import Match, Need, Report, Ruling, Vote
 from handraise.wire.records import LEFT_OUT, OutcomeRecord, QuestionRecord
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -78,6 +78,9 @@ FULL = Question(
     unreached_at=AT,
     sent_at=AT,
     taken_back_at=AT,
+    report=Report(
+        ok=False, text="the disk is full", link="https://jobs.example/7", details={"code": 28}, at=AT
+    ),
     url="https://desk.example/questions/q1",
 )
 

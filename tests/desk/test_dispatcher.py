@@ -23,7 +23,7 @@ from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.questions import Draft, Need
 from handraise.model.timelines import Step
-from handraise.ports import Backend
+from handraise.ports import Backend, RoutedEntry
 from handraise.ports.channel import Message, NotSent
 from handraise.testing import ManualClock
 
@@ -142,6 +142,62 @@ async def test_a_recipient_is_told_and_told_how_it_ended(
     assert (told.id, receipt) == (message.id, {"number": 1})
     assert told.notices[0].question.outcome is not None
     assert await statuses(ports, desk, question.id) == {"ann": "updated"}
+
+
+async def test_those_who_were_told_are_told_what_came_of_it(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    await address(ports, "ann")
+    late, soon, unasked = [await desk.post(f"Which {each}?", recipients=["ann"]) for each in range(3)]
+    await dispatch(dispatcher)
+    await desk.answer(late.id, "a", by="ann")
+    await dispatch(dispatcher)
+    await desk.report(late.id, ok=True, text="done")
+    await dispatch(dispatcher)
+    assert [each.notices[0].question.report is not None for each, _ in mail.updated] == [False, True]
+    mail.updated.clear()
+    # One message is enough if the report is there before the message about the end.
+    await desk.answer(soon.id, "a", by="ann")
+    await desk.report(soon.id, ok=False, text="failed")
+    for _ in range(3):
+        await dispatch(dispatcher)
+    [(message, receipt)] = mail.updated
+    assert message.notices[0].question.report is not None
+    assert isinstance(receipt, dict)
+    assert receipt.keys() == {"number"}
+    # A second time the message has it already, also if the first time was recorded late.
+    mail.updated.clear()
+    await desk.answer(unasked.id, "a", by="ann")
+    await ports.outbox.route(
+        "w", [RoutedEntry(entry=each, settled=True) for each in await ports.outbox.entries("w", limit=9)]
+    )
+    await desk.report(unasked.id, ok=True, text="done")
+    await dispatcher.work()
+    await dispatcher.finish()
+    for _ in range(3):
+        await dispatch(dispatcher)
+    assert len(mail.updated) == 1
+    assert await statuses(ports, desk, unasked.id) == {"ann": "updated"}
+
+
+async def test_a_report_that_cannot_be_delivered_is_tried_again(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    question = await desk.post("Which?", recipients=["ann"])
+    await dispatch(dispatcher)
+    await desk.answer(question.id, "a", by="ann")
+    await dispatch(dispatcher)
+    await desk.report(question.id, ok=True, text="done")
+    mail.failing = [NotSent("busy")]
+    await dispatch(dispatcher)
+    assert await statuses(ports, desk, question.id) == {"ann": "updated"}
+    clock.advance(HOUR)
+    await dispatch(dispatcher)
+    assert len(mail.updated) == 3
+    clock.advance(HOUR)
+    await dispatch(dispatcher)
+    assert len(mail.updated) == 3
 
 
 async def test_a_group_is_its_people_or_the_room_they_share(

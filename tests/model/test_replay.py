@@ -11,7 +11,8 @@ from handraise.model.replay import QuestionReplay
 AT = "2026-11-16T12:00:00.000000+00:00"
 YES: dict[str, Any] = {"value": {"decision": "approve", "digest": "d"}, "by": "ana"}
 NO: dict[str, Any] = {"value": {"decision": "deny"}, "by": "ana"}
-PENDING = {"status": "pending", "ending": None, "consumed": False, "taken_back": False}
+DONE: dict[str, Any] = {"ok": True, "text": "182,441 rows"}
+PENDING = {"status": "pending", "ending": None, "consumed": False, "taken_back": False, "report": None}
 
 
 def approved(**other: Any) -> dict[str, Any]:
@@ -32,13 +33,15 @@ def life(*events: tuple[str, str | None, Any], quorum: int = 1, **asked: Any) ->
     for number, (kind, by, data) in enumerate(events, 1):
         record = {"cursor": f"7.{number}", "kind": kind, "by": by, "at": AT, "data": data}
         if kind == "asked":
-            record["asked"] = {"asker": "bot", "quorum": quorum, **asked}
+            form = {"kind": "approval"}
+            record["asked"] = {"asker": "bot", "quorum": quorum, "form": form, **asked}
         found.take(record, number)
     return found
 
 
 ASKED = ("asked", "bot", None)
 USED = ("consumed", "bot", {"digest": "d", "request": "r"})
+REPORTED = ("reported", "bot", DONE)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,10 @@ USED = ("consumed", "bot", {"digest": "d", "request": "r"})
         ([ASKED, ("answered", "ana", YES), USED, ("revoked", "ana", None)], approved(consumed=True)),
         ([ASKED, ("answered", "ana", YES), ("taken_back", "ana", None)], approved(taken_back=True)),
         ([ASKED, ("something.new", "ana", None)], PENDING),
+        (
+            [ASKED, ("answered", "ana", YES), USED, REPORTED],
+            approved(consumed=True, report={**DONE, "at": AT}),
+        ),
     ],
 )
 def test_what_happened_is_good(events: list[Any], row: dict[str, Any]) -> None:
@@ -68,6 +75,11 @@ def test_what_happened_is_good(events: list[Any], row: dict[str, Any]) -> None:
         ([ASKED, ("answered", "ana", YES), ("consumed", "bot", {"digest": "another"})], 3),
         ([ASKED, ("answered", "ana", YES), USED, USED], 4),
         ([ASKED, ("answered", "ana", YES), ("taken_back", "ana", None), USED], 4),
+        ([ASKED, REPORTED], 2),
+        ([ASKED, ("declined", "ana", {"by": "ana"}), REPORTED], 3),
+        ([ASKED, ("answered", "ana", YES), REPORTED], 3),
+        ([ASKED, ("answered", "ana", YES), USED, ("reported", "eve", DONE)], 4),
+        ([ASKED, ("answered", "ana", YES), USED, REPORTED, REPORTED], 5),
     ],
 )
 def test_what_cannot_have_happened_is_named(events: list[Any], place: int) -> None:
@@ -152,6 +164,7 @@ def test_what_a_rule_is_said_to_have_allowed_is_in_the_ruling(
         PENDING,
         approved(consumed=True),
         approved(taken_back=True),
+        approved(report={**DONE, "at": AT}),
         approved(ending={**approved()["ending"], "by": "eve"}),
         {**approved(), "status": "declined"},
         {},

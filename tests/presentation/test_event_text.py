@@ -75,6 +75,12 @@ SENTENCES: dict[str, tuple[Event, str, tuple[str, ...]]] = {
     ),
     "consumed": (event("consumed", "bot"), "The approved action was taken by the agent, to execute it", ()),
     "taken back": (event("taken_back", reason="x"), "The approval was taken back by ann", ("x",)),
+    "done": (event("reported", ok=True, text="7 rows"), "Reported by ann as done", ("7 rows",)),
+    "failed": (
+        event("reported", ok=False, text="a\u202eb", link="https://a.example/"),
+        "Reported by ann as failed",
+        ("a‹U+202E›b", "https://a.example/"),
+    ),
     "revoked": (event("revoked"), "The grant was revoked by ann", ()),
     "sent": (event("sent", "bot", "chat"), "Shown in a chat by the agent through chat", ()),
     "joined": (event("joined", "bot"), "Another call by the agent waits for the same answer", ()),

@@ -111,6 +111,24 @@ def test_a_plain_function_on_a_blocking_desk_blocks() -> None:
         with pytest.raises(AlreadyConsumed):
             pay(3, to="ana")
         assert ledger.paid == [(3, "ana")]
+        [paid] = desk.list_settled()
+        assert paid.report is not None
+        assert (paid.report.ok, paid.report.text) == (True, "paid 3.0 to ana")
+
+
+async def test_what_a_function_raises_is_reported_and_raised(desk: Desk) -> None:
+    @requires_approval(desk)
+    async def pay() -> None:
+        raise OSError("the line is dead")
+
+    calling = asyncio.create_task(pay())
+    question = await asked(desk)
+    await desk.answer(question.id, "approve", by="bob")
+    with pytest.raises(OSError, match="the line is dead"):
+        await calling
+    report = (await desk.get(question.id)).report
+    assert report is not None
+    assert (report.ok, report.text) == (False, "OSError: the line is dead")
 
 
 def test_an_async_function_on_a_blocking_desk_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Desk, Question, QuestionNotFound, open_desk
+from handraise import Desk, Question, QuestionNotFound, StoreUnavailable, open_desk
 from handraise.testing import promise
 from handraise.tools import (
     ApprovedTool,
@@ -18,6 +18,7 @@ from handraise.tools import (
     Interrupt,
     ToolResult,
     client_message,
+    requires_approval,
     submit_tool_result,
 )
 
@@ -88,6 +89,9 @@ async def test_it_runs_when_approved_and_tells_the_model_what_came_of_it(desk: D
     assert (result.status, result.by, result.source) == ("answered", "ana", "person")
     assert json.loads(result.content)["value"]["output"] == "refunded 40.0"
     assert shop.refunds == [("A-17", 40.0)]
+    report = (await desk.get(question.id)).report
+    assert report is not None
+    assert (report.ok, report.text) == (True, "refunded 40.0")
 
 
 @promise("P11")
@@ -127,9 +131,57 @@ async def test_edited_arguments_run_instead(desk: Desk, shop: Shop) -> None:
 
 async def test_a_function_that_fails_tells_the_model_why(desk: Desk, shop: Shop) -> None:
     calling = asyncio.create_task(tool_for(desk, shop).execute({"order": "A-17", "amount": 5000}))
-    await desk.answer((await asked(desk)).id, "approve", by="ana")
+    question = await asked(desk)
+    await desk.answer(question.id, "approve", by="ana")
     result = await calling
     assert result.value["error"] == "ValueError: the till is empty"
+    report = (await desk.get(question.id)).report
+    assert report is not None
+    assert (report.ok, report.text) == (False, "ValueError: the till is empty")
+
+
+class Unsaid:
+    """A result that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        (None, "It returned nothing."),
+        ({"rows": 7}, "{'rows': 7}"),
+        ("x" * 2_000, "x" * 499 + "…"),
+        ("a\0b\ud800c", "a�b?c"),
+        ("  ", "(str)"),
+        (Unsaid(), "(Unsaid)"),
+    ],
+)
+async def test_any_result_can_be_reported(desk: Desk, output: object, text: str) -> None:
+    def look() -> Any:
+        return output
+
+    calling = asyncio.create_task(requires_approval(desk)(look)())
+    question = await asked(desk)
+    await desk.answer(question.id, "approve", by="ana")
+    assert await calling is output
+    report = (await desk.get(question.id)).report
+    assert report is not None
+    assert (report.ok, report.text) == (True, text)
+
+
+async def test_a_report_that_cannot_be_made_does_not_change_the_result(
+    desk: Desk, shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object, **__: object) -> Question:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(type(desk), "report", fail)
+    calling = asyncio.create_task(tool_for(desk, shop).execute({"order": "A-17"}))
+    await desk.answer((await asked(desk)).id, "approve", by="ana")
+    assert (await calling).value["output"] == "refunded 1.0"
+    assert "could not be reported" in caplog.text
 
 
 @promise("P9", "P11")

@@ -57,8 +57,12 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         return self._receipt(*sent) | ({"shown": digest(body)} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Update a message to say how its question ended. Below one with several questions, a new message says so."""
-        body, name = self._render_outcome(message), f"{message.id} ended"
+        """Update a message to say how its question ended, and what came of it.
+
+        Below a message with several questions, a new one says so.
+        """
+        reported = message.notices[0].question.report is not None
+        body, name = self._render_outcome(message), f"{message.id} {'reported' if reported else 'ended'}"
         sent = self._sent(receipt) if isinstance(receipt, dict) else None
         if sent is None:
             await self._post(await self._place(message.to), body, name, None)

@@ -20,6 +20,7 @@ from handraise.presentation.agreement_text import required_people
 from handraise.presentation.form_text import hint_of
 from handraise.presentation.names import display_name
 from handraise.presentation.outcome_text import OutcomeText, outcome_details, outcome_text
+from handraise.presentation.report_text import report_words
 from handraise.presentation.times import moment_text
 from handraise.presentation.translation import gettext, gettext_noop, ngettext
 
@@ -28,6 +29,7 @@ _LONGEST_LABEL = 300
 _MOST_OPTIONS, _MOST_FIELDS = 40, 40
 _LONGEST_ACTION, _MOST_ARGUMENTS = 4_000, 40
 _LONGEST_ANSWER = 1_500
+_LONGEST_REPORT, _LONGEST_LINK = 600, 300
 _WRITE = {
     "text": gettext_noop("write your answer."),
     "integer": gettext_noop("write a whole number."),
@@ -234,6 +236,20 @@ def ending_of(question: Question, recipient: str) -> tuple[OutcomeText, Sequence
     """How a question ended, in our words, and what was answered or why not, in theirs."""
     details = [shortened(str(part), _LONGEST_ANSWER) for part in outcome_details(question)]
     return outcome_text(question, viewer=recipient), details
+
+
+def report_of(question: Question) -> tuple[str, Sequence[str]] | None:
+    """What the agent says came of the answer: a sentence of ours without its full stop, and the agent's words.
+
+    A link is complete or left out.
+    """
+    report = question.report
+    if report is None:
+        return None
+    says = gettext("The agent reports: done") if report.ok else gettext("The agent reports: failed")
+    text, *link = report_words(report)
+    words = [shortened(text, _LONGEST_REPORT), *(each for each in link if len(each) <= _LONGEST_LINK)]
+    return says, words
 
 
 def quoted(text: str) -> str:

@@ -13,6 +13,7 @@ from handraise.channels.message_texts import (
     heading_of,
     name_of,
     prompt_of,
+    report_of,
     rows_of,
     shortened,
     why_now,
@@ -83,7 +84,14 @@ def ended_lines(question: Question) -> tuple[str, Sequence[str]]:
     """How a question ended, what was answered, and what had been asked."""
     ended, words = ending_of(question, "")
     asked = gettext("{agent} had asked:").format(agent=name_of(question.asker))
-    return str(ended), [*theirs(words), asked, *_prompt(question, _LONGEST_PROMPT)]
+    return str(ended), [*theirs(words), *_report(question), asked, *_prompt(question, _LONGEST_PROMPT)]
+
+
+def _report(question: Question) -> Iterator[str]:
+    if report := report_of(question):
+        says, words = report
+        yield f"{says}:"
+        yield from theirs(words)
 
 
 def theirs(texts: Iterable[str]) -> Iterator[str]:

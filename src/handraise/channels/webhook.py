@@ -127,20 +127,27 @@ class Webhook:
         return await self._post(message.to, message.id, events, _SEVERAL)
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Tell it how the question ended."""
+        """Tell it how the question ended, and then what came of it. Each event has the same id every time."""
         del receipt
         [notice] = message.notices
-        question, name = notice.question, f"{message.id}-settled"
-        if question.outcome is None:
+        outcome, report = notice.question.outcome, notice.question.report
+        if outcome is None:
             raise NotSent("the question has not ended", again=False)
+        await self._tell(message, "settled", outcome.at, _AT_THE_END)
+        if report is not None:
+            await self._tell(message, "reported", report.at, _AT_THE_END | {"report"})
+
+    async def _tell(self, message: Message, kind: str, at: datetime, fields: frozenset[str]) -> None:
+        [notice] = message.notices
+        name = f"{message.id}-{kind}"
         event = _event(
             message,
-            question,
+            notice.question,
             link=notice.link,
             id=name,
-            kind="settled",
-            at=question.outcome.at,
-            fields=_NEVER_CHANGES | _AT_THE_END,
+            kind=kind,
+            at=at,
+            fields=_NEVER_CHANGES | fields,
         )
         await self._post(message.to, name, event, _ONE)
 

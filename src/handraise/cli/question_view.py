@@ -37,10 +37,12 @@ from handraise.model.events import Event
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
+from handraise.model.reports import Report
 from handraise.presentation import line_wrap
 from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.form_parts import parts_of
 from handraise.presentation.outcome_text import edited_arguments
+from handraise.presentation.report_text import report_source, report_title, report_words
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.ruling_text import ruling_lines
 from handraise.presentation.translation import gettext, ngettext
@@ -237,7 +239,22 @@ def _standing(question: Question, width: int) -> list[StyledLine]:
         lines += wrapped([("class:soft", line)], width)
     if question.outcome is not None:
         lines += wrapped([("class:strong", settled_words(question))], width)
+    if question.report is not None:
+        lines += _report_lines(question.report, width)
     return lines
+
+
+def _report_lines(report: Report, width: int) -> list[StyledLine]:
+    """What the agent says came of it, in its own words."""
+    style = "class:good" if report.ok else "class:bad"
+    told: list[StyledLine] = [[("", line)] for text in report_words(report) for line in shown_lines(text)]
+    if report.details is not None:
+        told += value_lines(report.details)
+    return [
+        [(style, report_title(ok=report.ok))],
+        *_with_bar(told, width),
+        *wrapped([("class:soft", report_source())], width),
+    ]
 
 
 def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[StyledLine]:

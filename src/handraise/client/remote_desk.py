@@ -40,6 +40,7 @@ from handraise.model.provenance import (
     keepable,
 )
 from handraise.model.questions import Question, Ref
+from handraise.model.report_validation import check_report
 from handraise.model.validation import value_problems
 from handraise.ports import Bus, Durability, IdFactory, Recovered
 from handraise.ports.desk import (
@@ -87,6 +88,7 @@ from handraise.wire.requests import (
     ProblemRecord,
     Recover,
     RejectAnswer,
+    ReportQuestion,
     Request,
     TakeBack,
     WithdrawAll,
@@ -384,6 +386,19 @@ class RemoteDesk(Desk):
         """See `Desk.take_back`."""
         check_texts(self._limits, reason=reason)
         return await self._respond(question_id, "take-back", by, TakeBack(reason=reason))
+
+    async def report(
+        self,
+        question_id: str,
+        *,
+        ok: bool,
+        text: str,
+        link: str | None = None,
+        details: JsonValue = None,
+    ) -> Question:
+        """See `Desk.report`."""
+        record = check_report(self._limits, ok=ok, text=text, link=link, details=details)
+        return _question(await self._to_question(question_id, "report", body=ReportQuestion(**record)))
 
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""

@@ -249,6 +249,18 @@ class BlockingDesk:
         """See `Desk.take_back`."""
         return self._loop.run(self._desk.take_back(question_id, by=by, reason=reason))
 
+    def report(
+        self,
+        question_id: str,
+        *,
+        ok: bool,
+        text: str,
+        link: str | None = None,
+        details: JsonValue = None,
+    ) -> Question:
+        """See `Desk.report`."""
+        return self._loop.run(self._desk.report(question_id, ok=ok, text=text, link=link, details=details))
+
     def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""
         return self._loop.run(self._desk.list_grants(after=after, limit=limit))

@@ -23,6 +23,7 @@ from handraise.desk.engine import Engine
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.identities import Person
+from handraise.model.json_values import Json
 from handraise.model.people import ANYONE, GROUP, may_see
 from handraise.model.questions import Question, Ref
 from handraise.ports import Directory
@@ -38,6 +39,8 @@ LinkTo = Callable[[Delivery], Awaitable[str]]
 MAX_PER_KEY = 8
 """How many messages of one rate limit key are in flight at most; one at a time if the last try failed."""
 _ARRIVED = (DeliveryStatus.SENT, DeliveryStatus.UPDATED, DeliveryStatus.UNKNOWN)
+_REPORTED = "reported"
+"""In a receipt: the message has the report of what came of the answer."""
 _IN_FLIGHT = 256
 _OF_ONE_WORKSPACE = 64
 _RECORDED_AT_ONCE = 64
@@ -261,15 +264,18 @@ class Dispatcher:
             return Try(delivery=delivery, status=DeliveryStatus.UNSENT)
         if await self._is_told_by_another(delivery, question):
             return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
+        if delivery.status is DeliveryStatus.UPDATED and (question.report is None or _has_report(delivery)):
+            return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
         try:
             async with asyncio.timeout(self._within):
                 message = await self._message([(delivery, question)])
                 await self._channel(delivery).update(message, delivery.receipt)
         except Exception as error:  # noqa: BLE001 -- whatever a channel does, the delivery is accounted for
             failed = self._not_sent(delivery, error)
-            sent = delivery.status is DeliveryStatus.SENT
-            return replace(failed, status=DeliveryStatus.SENT if sent else DeliveryStatus.UNKNOWN)
-        return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
+            sent = delivery.status in (DeliveryStatus.SENT, DeliveryStatus.UPDATED)
+            return replace(failed, status=delivery.status if sent else DeliveryStatus.UNKNOWN)
+        receipt = None if question.report is None else _with_report(delivery.receipt)
+        return Try(delivery=delivery, status=DeliveryStatus.UPDATED, receipt=receipt)
 
     async def _is_told_by_another(self, delivery: Delivery, question: Question) -> bool:
         """Whether an earlier message to the same chat is followed up, on a channel where one notice is enough."""
@@ -350,6 +356,16 @@ def _given_up(delivery: Delivery) -> Try:
     sent = delivery.status is DeliveryStatus.SENT
     status = DeliveryStatus.SENT if sent else DeliveryStatus.FAILED
     return Try(delivery=delivery, status=status, problem="the recipient no longer has this address")
+
+
+def _has_report(delivery: Delivery) -> bool:
+    """Whether the message was updated with the report, which may have come together with the end."""
+    return isinstance(delivery.receipt, dict) and delivery.receipt.get(_REPORTED) is True
+
+
+def _with_report(receipt: Json) -> Json:
+    """The same receipt with a note that the message has the report; None if there is no room for a note."""
+    return {**(receipt or {}), _REPORTED: True} if isinstance(receipt, dict | None) else None
 
 
 def _messages(taken: Sequence[Delivery]) -> list[list[Delivery]]:

@@ -18,6 +18,7 @@ from handraise.model.drafting import Limits, QuestionOptions, check_key
 from handraise.model.durations import Span
 from handraise.model.errors import (
     AlreadyConsumed,
+    AlreadyReported,
     AlreadySettled,
     ApprovalLapsed,
     ApprovalTakenBack,
@@ -26,6 +27,7 @@ from handraise.model.errors import (
     KeyConflict,
     NoReceiptKey,
     NotApproved,
+    NothingToReport,
     PermissionDenied,
     PolicyChanged,
     QuestionNotFound,
@@ -65,6 +67,7 @@ from handraise.model.provenance import (
 from handraise.model.questions import Draft, Question, Ref, changed
 from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of
 from handraise.model.replay import says_approved
+from handraise.model.report_validation import check_report
 from handraise.model.validation import check_answer
 from handraise.ports import Durability, Filter, IdFactory, Inserted, Recovered, WaitingPage
 from handraise.ports.desk import (
@@ -395,6 +398,27 @@ class LocalDesk(Desk):
             responder.id, "only people who approved it, and administrators, can take it back"
         )
 
+    async def report(
+        self,
+        question_id: str,
+        *,
+        ok: bool,
+        text: str,
+        link: str | None = None,
+        details: JsonValue = None,
+    ) -> Question:
+        """See `Desk.report`."""
+        record = check_report(self._limits, ok=ok, text=text, link=link, details=details)
+        question = await self._own_question(question_id, "only the asker can report what came of it")
+        if await self._engine.store.report(question.ref, by=self._asker, record=record):
+            self._engine.notify_feed(self._workspace)
+        question = await self.get(question_id)
+        if question.report is None:
+            raise NothingToReport(question_id, _why_nothing_came_of(question))
+        if not question.report.says(record):
+            raise AlreadyReported(question_id, question.report)
+        return question
+
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""
         check_limit(limit)
@@ -684,6 +708,16 @@ class LocalDesk(Desk):
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
             await self.run_due()
+
+
+def _why_nothing_came_of(question: Question) -> str:
+    if question.outcome is None:
+        return "nobody has answered it yet"
+    if not isinstance(question.outcome, Answered):
+        return f"it was {question.status.value}"
+    if question.decision:
+        return "its approval has not been consumed"
+    return "the action was denied"
 
 
 def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> HandraiseError:

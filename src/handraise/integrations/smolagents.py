@@ -21,6 +21,7 @@ from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
 from handraise.questions import QuestionOptions
 from handraise.tools import ToolResult, to_tool_result
+from handraise.tools.automatic_reports import error_report, result_report, send_report_blocking
 
 try:
     from smolagents import Tool, tool  # type: ignore[import-untyped]  # it has no types
@@ -82,7 +83,8 @@ def approved(
     """A tool that runs once, after a person has approved the call, with the approved arguments.
 
     The function needs annotations and a docstring with its arguments, as smolagents requires. The same call
-    of the same run is the same approval: an executed call is not executed again.
+    of the same run is the same approval: an executed call is not executed again. Its result or error is reported,
+    shortened.
     """
     made = tool(function)
     run = made.forward
@@ -102,7 +104,13 @@ def approved(
             action = desk.consume_approval(question.id)
         except (NotApproved, AlreadyConsumed) as refused:
             return f"Not executed. {refused}"
-        return run(**action.arguments)
+        try:
+            output = run(**action.arguments)
+        except Exception as error:
+            send_report_blocking(desk, question.id, error_report(error))
+            raise
+        send_report_blocking(desk, question.id, result_report(output))
+        return output
 
     made.forward = forward
     return made

@@ -107,8 +107,13 @@ def made_stale(delivery: Delivery, now: datetime) -> Delivery:
     """The same delivery once its question has ended.
 
     If it was sent, or may have been, its message must be updated. If nobody has tried it, it is not sent. If
-    somebody is trying it now, they go on.
+    somebody is trying it now, they go on. If that was so before, the asker has reported what came of the answer: what
+    was sent must be updated again, and an update that is under way counts as not made.
     """
+    if delivery.stale and delivery.status in (DeliveryStatus.SENT, DeliveryStatus.UPDATED):
+        return replace(delivery, due_at=now, turn=delivery.turn + 1)
+    if delivery.stale:
+        return delivery
     stale = replace(delivery, stale=True)
     if delivery.status is DeliveryStatus.QUEUED and not delivery.turn:
         return replace(stale, status=DeliveryStatus.UNSENT, due_at=None)

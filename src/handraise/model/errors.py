@@ -20,6 +20,9 @@ HandraiseError
 ├── AlreadyConsumed                      the approval has been used: an action is executed at most once
 ├── ReceiptRefused    (PermissionError)  this receipt does not allow this; `reason` says why
 ├── NoReceiptKey      (RuntimeError)     no key is set that could sign receipts
+├── InvalidReport     (ValueError)       the report cannot be kept like this; nothing was recorded
+├── NothingToReport                      the question was not answered, or its approval was not used
+├── AlreadyReported                      another report was recorded before; carries it
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
 ├── Unauthenticated       (PermissionError)  the server does not know this key or session
 ├── InvalidRequest    (ValueError)       the server cannot read the request
@@ -48,6 +51,7 @@ from collections.abc import Sequence
 from handraise.model.outcomes import Outcome
 from handraise.model.problems import HandraiseError, Problem, ProblemsError
 from handraise.model.questions import Draft, Question
+from handraise.model.reports import Report
 from handraise.model.stops import Stop
 
 
@@ -266,6 +270,40 @@ class NoReceiptKey(HandraiseError, RuntimeError):
         super().__init__(
             "There is no key for receipts. Make one with `handraise receipt key FILE`, and set HANDRAISE_RECEIPT_KEY=FILE "
             "at the server, or open_desk(…, receipt_key=FILE) for a desk on a store."
+        )
+
+
+class InvalidReport(ProblemsError):
+    """The report cannot be kept like this; nothing was recorded."""
+
+    code = "invalid_report"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This report cannot be kept:", problems)
+
+
+class NothingToReport(HandraiseError):
+    """Nothing can have come of this question yet: it was not answered, or its approval was not used."""
+
+    code = "nothing_to_report"
+
+    def __init__(self, question_id: str, reason: str) -> None:
+        self.question_id = question_id
+        self.reason = reason
+        super().__init__(f"There is nothing to report about question {question_id!r}: {reason}.")
+
+
+class AlreadyReported(HandraiseError):
+    """Something else was reported before, and a report is final; `report` is the recorded one."""
+
+    code = "already_reported"
+
+    def __init__(self, question_id: str, report: Report) -> None:
+        self.question_id = question_id
+        self.report = report
+        how = "done" if report.ok else "failed"
+        super().__init__(
+            f"Question {question_id!r} was reported as {how} at {report.at:%Y-%m-%d %H:%M} UTC, and a report is final."
         )
 
 

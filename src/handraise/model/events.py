@@ -25,6 +25,8 @@ class EventKind(StrEnum):
     CONSUMED = "consumed"
     TAKEN_BACK = "taken_back"
     """An approval that nobody had consumed was taken back."""
+    REPORTED = "reported"
+    """Its asker said what came of the answer."""
     REVOKED = "revoked"
     SENT = "sent"
     """Its asker showed it in a chat of its own."""

@@ -12,6 +12,7 @@ from handraise.model.decisions import Decision, decision_of
 from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered, Outcome, Status, outcome_of
+from handraise.model.reports import Report
 from handraise.model.rulings import Ruling
 from handraise.model.timelines import Step, Timeline, gaps_of, timeline_of
 
@@ -181,6 +182,8 @@ class Question(Draft):
     consumed_at: datetime | None = None
     taken_back_at: datetime | None = None
     """When the approval was taken back, which is only possible before it is consumed."""
+    report: Report | None = field(default=None, repr=False)
+    """What came of the answer, as its asker reported it; see `Desk.report`."""
     unreached_at: datetime | None = None
     """When it became known that nobody could be notified of it."""
     sent_at: datetime | None = None

@@ -12,6 +12,7 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.people import GROUP
 from handraise.model.questions import Need, Question, needs_from_json
+from handraise.model.reports import Report, report_of
 from handraise.model.rulings import POLICY
 from handraise.model.seals import instant_text
 
@@ -42,6 +43,7 @@ def row_record(question: Question) -> dict[str, Json]:
         "ending": None if question.outcome is None else _ending(question.outcome),
         "consumed": question.consumed_at is not None,
         "taken_back": question.taken_back_at is not None,
+        "report": None if question.report is None else _report(question.report),
     }
 
 
@@ -81,12 +83,13 @@ class QuestionReplay:
         """Add an event as it was sealed. Its `place` is returned if it is the one that does not fit."""
         kind, data = record["kind"], record["data"]
         if kind == "asked" and isinstance(record.get("asked"), dict):
-            asked = record["asked"]
+            asked, form = record["asked"], record["asked"].get("form")
             self._asked = {name: asked.get(name) for name in _CHECKED}
+            self._asked["kind"] = form.get("kind") if isinstance(form, dict) else None
         # The feed is ordered by transaction. The events of one question are ordered by the last number of
         # their places.
         order = int(record["cursor"].rpartition(".")[2])
-        kept = data if kind in ENDINGS or kind in _OF_APPROVALS or kind == "voted" else None
+        kept = data if kind in ENDINGS or kind in _OF_APPROVALS or kind in ("voted", "reported") else None
         self._steps.append(_Step(order, place, record["cursor"], kind, record["by"], record["at"], kept))
 
     @property
@@ -103,6 +106,7 @@ class QuestionReplay:
 
     def _find_inconsistency(self, row: dict[str, Any]) -> Inconsistency | None:
         ending: _Step | None = None
+        reported: _Step | None = None
         used: set[str] = set()
         votes: dict[str | None, Json] = {}
         for number, step in enumerate(sorted(self._steps, key=lambda step: step.order)):
@@ -123,7 +127,16 @@ class QuestionReplay:
                 if used or ending is None or not _approves(ending, step):
                     return Inconsistency("there was no approval that this could be about", *where)
                 used.add(step.kind)
-        said = self._expected(ending, used)
+            if step.kind == "reported":
+                if reported is not None:
+                    return Inconsistency("a report is made once", *where)
+                if why := self._why_not_reported(step, ending, used):
+                    return Inconsistency(why, *where)
+                reported = step
+        said = {
+            **self._expected(ending, used),
+            "report": None if reported is None else _report(_reported(reported)),
+        }
         differing = [name for name, value in said.items() if not _same(value, row.get(name))]
         if differing:
             return Inconsistency(
@@ -174,6 +187,16 @@ class QuestionReplay:
             return "the policy did not decide this, according to the rules that matched"
         return None
 
+    def _why_not_reported(self, step: _Step, ending: _Step | None, used: set[str]) -> str | None:
+        """Why nothing can have been reported then, or None."""
+        if ending is None or ending.kind != "answered":
+            return "the question was not answered, so nothing can have come of it"
+        if "asker" in self._asked and step.by != self._asked["asker"]:
+            return "only the asker can report"
+        if self._asked.get("kind") == "approval" and "consumed" not in used:
+            return "the approval was not used, so nothing can have come of it"
+        return None
+
     def _expected(self, ending: _Step | None, used: set[str]) -> dict[str, Json]:
         said: dict[str, Json] = {"status": "pending", "ending": None}
         if ending is not None:
@@ -199,6 +222,14 @@ def _agree(one: Json, other: Json) -> bool:
     if isinstance(one, dict) and isinstance(other, dict) and "decision" in other:
         return all(one.get(name) == other.get(name) for name in ("decision", "digest"))
     return _same(one, other)
+
+
+def _reported(step: _Step) -> Report:
+    return report_of(datetime.fromisoformat(step.at), step.data)
+
+
+def _report(report: Report) -> dict[str, Json]:
+    return {**report.record(), "at": instant_text(report.at)}
 
 
 def _ending(outcome: Outcome) -> dict[str, Json]:

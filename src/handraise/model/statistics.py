@@ -20,7 +20,7 @@ class Ending:
     """How one question ended: when, by whom and through which channel. `kind` is the kind of its form.
 
     `approved` is what a person decided about an action, or None if no person did. `risk` is None if there was
-    no action.
+    no action. `failed_question` is the id of the question if its asker reported that what came of it failed.
     """
 
     asker: str
@@ -33,6 +33,12 @@ class Ending:
     channel: str | None = None
     approved: bool | None = None
     risk: Risk | None = None
+    failed_question: str | None = None
+
+    @property
+    def failed_after_approval(self) -> bool:
+        """Whether its action was approved, and failed as its asker reported."""
+        return self.kind == "approval" and self.failed_question is not None
 
 
 def ending_of(question: Question) -> Ending | None:
@@ -53,6 +59,7 @@ def ending_of(question: Question) -> Ending | None:
         channel=getattr(outcome, "channel", None),
         approved=None if decision is None else decision.approved,
         risk=form.risk if isinstance(form, Approval) else None,
+        failed_question=question.id if question.report is not None and not question.report.ok else None,
     )
 
 

@@ -410,6 +410,25 @@ class Desk(ABC):
         """
 
     @abstractmethod
+    async def report(
+        self,
+        question_id: str,
+        *,
+        ok: bool,
+        text: str,
+        link: str | None = None,
+        details: JsonValue = None,
+    ) -> Question:
+        """Report what came of the answer to this asker's question, and return the question as it is then.
+
+        `text` is for people: "182,441 rows" or "the disk is full". `link` is a web address with more, and `details` is
+        any JSON. People see all of it as your words, everywhere the question is shown.
+
+        A report is final. The same one again changes nothing; another one raises `AlreadyReported`. A question that was
+        not answered, and an approval that was not consumed, raise `NothingToReport`.
+        """
+
+    @abstractmethod
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """Return a page of the workspace's grants, also those that have ended.
 

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from handraise.model.errors import KeyConflict, PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import Event
 from handraise.model.grants import Grant
+from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
@@ -290,6 +291,14 @@ class Store(Protocol):
         One conditional statement: the question is answered with an approval that has been neither consumed nor taken
         back, and `by` is one of those who gave it, or an administrator of the directory, as in `may_take_back`. Of a
         call of this and one of `consume`, one gets True.
+        """
+        ...
+
+    async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
+        """Record what came of an answer, with one event; False if that is not possible, or was done before.
+
+        One conditional statement: the question is answered, was asked by `by`, and has no report; if it is an
+        approval, it was consumed. Of any number of concurrent callers, one gets True.
         """
         ...
 

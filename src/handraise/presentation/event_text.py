@@ -74,6 +74,11 @@ def event_text(
             return EventText(
                 gettext("The approval was taken back by {person}").format(person=person), _reason(data)
             )
+        case EventKind.REPORTED:
+            done = gettext("Reported by {person} as done")
+            text = done if data.get("ok") is True else gettext("Reported by {person} as failed")
+            written = (str(data[name]) for name in ("text", "link") if data.get(name))
+            return EventText(text.format(person=person), tuple(map(visible, written)))
         case EventKind.REVOKED:
             return EventText(gettext("The grant was revoked by {person}").format(person=person))
         case EventKind.SENT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import uuid
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
@@ -23,6 +24,12 @@ from handraise.errors import AnswerTypeMismatch
 from handraise.forms import Risk, Scope
 from handraise.model.answer_types import typed
 from handraise.questions import QuestionOptions
+from handraise.tools.automatic_reports import (
+    error_report,
+    result_report,
+    send_report_by_key,
+    send_report_by_key_blocking,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,7 +87,8 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
     """Let a function run only after a person has approved the call; anything else raises `NotApproved`.
 
     On a desk the decorated function is awaited, whether it was written with `async` or not; on a blocking
-    desk it blocks. Its arguments are stored as JSON and converted back with the function's annotations.
+    desk it blocks. Its arguments are stored as JSON and converted back with the function's annotations. What it
+    returns or raises is reported, shortened, to the people who see the question.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,24 +103,40 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
             @functools.wraps(function)
             def blocking(*args: Any, **kwargs: Any) -> Any:
                 arguments = call.bind(*args, **kwargs)
-                action = desk.request_approval(
-                    call.freeze(arguments), prompt=call.prompt, **call.about(arguments)
-                )
-                return call.run(action.arguments)
+                about = _with_key(call.about(arguments))
+                action = desk.request_approval(call.freeze(arguments), prompt=call.prompt, **about)
+                try:
+                    output = call.run(action.arguments)
+                except Exception as error:
+                    send_report_by_key_blocking(desk, about["key"], error_report(error))
+                    raise
+                send_report_by_key_blocking(desk, about["key"], result_report(output))
+                return output
 
             return blocking
 
         @functools.wraps(function)
         async def awaited(*args: Any, **kwargs: Any) -> Any:
             arguments = call.bind(*args, **kwargs)
-            action = await desk.request_approval(
-                call.freeze(arguments), prompt=call.prompt, **call.about(arguments)
-            )
-            return await call.run_async(action.arguments)
+            about = _with_key(call.about(arguments))
+            action = await desk.request_approval(call.freeze(arguments), prompt=call.prompt, **about)
+            try:
+                output = await call.run_async(action.arguments)
+            except Exception as error:
+                await send_report_by_key(desk, about["key"], error_report(error))
+                raise
+            await send_report_by_key(desk, about["key"], result_report(output))
+            return output
 
         return awaited
 
     return decorate
+
+
+def _with_key(about: QuestionOptions) -> QuestionOptions:
+    """The same with a key, so that the question is found when its call has run."""
+    about.setdefault("key", f"call:{uuid.uuid4().hex}")
+    return about
 
 
 class FrozenCall:

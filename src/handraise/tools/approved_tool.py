@@ -25,6 +25,7 @@ from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest, json_problems
 from handraise.questions import QuestionOptions
 from handraise.tools.approvals import ApprovalOptions, FrozenCall
+from handraise.tools.automatic_reports import error_report, result_report, send_report
 from handraise.tools.results import UNDELIVERED, ToolResult, invalid_result, to_tool_result
 from handraise.tools.tool_arguments import Arguments, json_object
 from handraise.tools.tool_events import Emit, Interrupt, event_of
@@ -82,7 +83,10 @@ class ApprovedTool:
         return Interrupt(self.spec.name, self.conversation, call_id, (event,))
 
     async def resume(self, question_ids: Sequence[str], *, timeout: Span | None = None) -> ToolResult:
-        """Run the approved call and return the result for the model, in this process or in another."""
+        """Run the approved call and return the result for the model, in this process or in another.
+
+        What came of it is reported to the people who see the question: the result or the error, shortened.
+        """
         (question_id,) = question_ids
         if not self._is_mine(await self._desk.get(question_id)):
             raise QuestionNotFound(question_id, self._desk.workspace)
@@ -101,7 +105,9 @@ class ApprovedTool:
         try:
             output = await self._call.run_async(action.arguments)
         except Exception as error:  # noqa: BLE001 -- the model must know whatever it raises
+            await send_report(self._desk, question_id, error_report(error))
             return _with(result, {"error": f"{type(error).__name__}: {error}"})
+        await send_report(self._desk, question_id, result_report(output))
         return _with(
             result, {"output": output if not any(json_problems(output, "", depth=64)) else str(output)}
         )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from handraise.model.errors import (
     AlreadyConsumed,
+    AlreadyReported,
     AlreadySettled,
     ApprovalLapsed,
     ApprovalTakenBack,
@@ -17,11 +18,13 @@ from handraise.model.errors import (
     GrantNotFound,
     InvalidAnswer,
     InvalidPolicy,
+    InvalidReport,
     InvalidRequest,
     KeyConflict,
     NoReceiptKey,
     NotApproved,
     NotFound,
+    NothingToReport,
     PermissionDenied,
     PolicyChanged,
     PreconditionFailed,
@@ -36,7 +39,7 @@ from handraise.model.errors import (
 )
 from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.questions import Question
-from handraise.wire.records import OutcomeRecord, QuestionRecord, Record
+from handraise.wire.records import OutcomeRecord, QuestionRecord, Record, ReportRecord
 from handraise.wire.stop_records import StopRecord
 
 MEDIA_TYPE = "application/problem+json"
@@ -50,6 +53,9 @@ STATUSES: dict[type[HandraiseError], int] = {
     RequestConflict: 409,
     AlreadySettled: 409,
     AlreadyConsumed: 409,
+    InvalidReport: 422,
+    NothingToReport: 409,
+    AlreadyReported: 409,
     NotApproved: 409,
     ApprovalLapsed: 409,
     ApprovalTakenBack: 409,
@@ -89,7 +95,10 @@ class ProblemEntry(Record):
 
 
 class ProblemDocument(Record):
-    """What went wrong. `problems` lists each problem; `outcome` is how a settled question ended; `stop` is what stops it."""
+    """What went wrong. `problems` lists each problem; `outcome` is how a settled question ended; `stop` is what stops it.
+
+    `report` is the one that was made before.
+    """
 
     type: str
     title: str
@@ -98,6 +107,7 @@ class ProblemDocument(Record):
     detail: str
     problems: tuple[ProblemEntry, ...] = ()
     outcome: OutcomeRecord | None = None
+    report: ReportRecord | None = None
     question: QuestionRecord | None = None
     reason: str | None = None
     retry_after: float | None = None
@@ -120,6 +130,7 @@ def problem_of(error: HandraiseError) -> ProblemDocument:
             ProblemEntry(path=each.path, message=each.message) for each in getattr(error, "problems", ())
         ),
         outcome=None if outcome is None else OutcomeRecord.of(outcome),
+        report=ReportRecord.of(error.report) if isinstance(error, AlreadyReported) else None,
         question=None if existing is None else QuestionRecord.of(existing, with_state=True),
         reason=getattr(error, "reason", None),
         retry_after=getattr(error, "retry_after", None),
@@ -162,6 +173,9 @@ _TITLES = {
     "request_conflict": "The idempotency key is in use",
     "already_settled": "The question is settled",
     "already_consumed": "The approval has been used",
+    "invalid_report": "This report cannot be kept",
+    "nothing_to_report": "There is nothing to report yet",
+    "already_reported": "Something else was reported before",
     "not_approved": "The action is not approved",
     "approval_lapsed": "The approval is no longer valid",
     "approval_taken_back": "The approval was taken back",
@@ -193,6 +207,12 @@ def _settled(document: ProblemDocument, subject: str, *_: str) -> HandraiseError
     return AlreadySettled(subject, document.outcome.outcome())
 
 
+def _reported(document: ProblemDocument, subject: str, *_: str) -> HandraiseError:
+    if document.report is None:
+        return StoreUnavailable("The server said that there is a report, but not what it says.")
+    return AlreadyReported(subject, document.report.report())
+
+
 def _stopped(document: ProblemDocument, _: str, workspace: str, __: str) -> HandraiseError:
     if document.stop is None:
         return StoreUnavailable("The server said that this is stopped, but not by whom.")
@@ -218,6 +238,11 @@ _ERRORS: dict[str, _Reader] = {
     "already_settled": _settled,
     "stopped": _stopped,
     "already_consumed": lambda _, subject, *__: AlreadyConsumed(subject),
+    "invalid_report": lambda document, *_: InvalidReport(_problems(document)),
+    "nothing_to_report": lambda document, subject, *_: NothingToReport(
+        subject, document.reason or document.detail
+    ),
+    "already_reported": _reported,
     "not_approved": lambda document, subject, *_: _refused(NotApproved, document, subject),
     "approval_lapsed": lambda document, subject, *_: _refused(ApprovalLapsed, document, subject),
     "approval_taken_back": lambda document, subject, *_: _refused(ApprovalTakenBack, document, subject),

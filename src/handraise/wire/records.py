@@ -15,6 +15,7 @@ from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.outcomes import Outcome, Source, Status, outcome_of
 from handraise.model.questions import Need, Question, RequiredEvidence, Vote
+from handraise.model.reports import Report
 from handraise.model.rulings import Effect, RuleMode, Ruling, ruling_from_json
 from handraise.model.timelines import Escalation, Timeline, steps_of
 from handraise.model.workspace_events import WorkspaceEvent, WorkspaceEventKind
@@ -149,9 +150,28 @@ class RulingRecord(Record):
         return cls.model_validate(ruling.to_json())
 
 
+class ReportRecord(Record):
+    """What came of the answer, in the asker's own words. Nobody has checked them."""
+
+    ok: bool
+    text: str
+    link: str | None = None
+    details: Any = None
+    at: datetime
+
+    @classmethod
+    def of(cls, report: Report) -> ReportRecord:
+        """The record of a report."""
+        return cls(**{each.name: getattr(report, each.name) for each in fields(report)})
+
+    def report(self) -> Report:
+        """The report of the record."""
+        return Report(**dict(self))
+
+
 LEFT_OUT = frozenset({"overdue"})
 """The fields of a question that are not sent: only a store and its desk use them."""
-_MADE_OVER = frozenset({"state", "steps", "votes", "outcome", "ruling", "needs"})
+_MADE_OVER = frozenset({"state", "steps", "votes", "outcome", "report", "ruling", "needs"})
 _AS_THEY_ARE = tuple(
     each.name for each in fields(Question) if each.name not in LEFT_OUT and each.name not in _MADE_OVER
 )
@@ -194,6 +214,7 @@ class QuestionRecord(Record):
     outcome: OutcomeRecord | None = None
     consumed_at: datetime | None = None
     taken_back_at: datetime | None = None
+    report: ReportRecord | None = None
     unreached_at: datetime | None = None
     sent_at: datetime | None = None
     url: str | None = None
@@ -208,6 +229,7 @@ class QuestionRecord(Record):
             timeline=None if timeline is None else TimelineRecord.of(timeline),
             votes=tuple(VoteRecord(by=vote.by, ballot=vote.ballot) for vote in question.votes),
             outcome=None if outcome is None else OutcomeRecord.of(outcome),
+            report=None if question.report is None else ReportRecord.of(question.report),
             needs=tuple(
                 NeedRecord(people=each.people, count=each.count, stage=each.stage) for each in question.needs
             ),
@@ -222,6 +244,7 @@ class QuestionRecord(Record):
             steps=() if self.timeline is None else steps_of(self.timeline.timeline()),
             votes=tuple(Vote(vote.by, vote.ballot) for vote in self.votes),
             outcome=None if self.outcome is None else self.outcome.outcome(),
+            report=None if self.report is None else self.report.report(),
             needs=tuple(Need(each.people, each.count, each.stage) for each in self.needs),
             ruling=None if self.ruling is None else ruling_from_json(self.ruling.model_dump()),
         )
@@ -400,7 +423,8 @@ class StatisticsRecord(Record):
     """How a workspace answered since a time, which is later than requested if more questions ended than are counted.
 
     `ended` holds the number for each status. The times are for `answered_by_people`: half of them took at
-    most `median_seconds`, nine of ten at most `ninetieth_seconds`.
+    most `median_seconds`, nine of ten at most `ninetieth_seconds`. `failed_after_approval` is how many actions were
+    approved and failed, as their askers reported.
     """
 
     since: datetime
@@ -409,6 +433,7 @@ class StatisticsRecord(Record):
     answered_by_people: int
     median_seconds: float | None = None
     ninetieth_seconds: float | None = None
+    failed_after_approval: int = 0
 
 
 class KeyRecord(Record):

@@ -156,6 +156,15 @@ class TakeBack(Request):
     reason: str | None = None
 
 
+class ReportQuestion(Request):
+    """Report what came of an answer. `text` is for people, `link` begins with https:// or http://, `details` is any JSON."""
+
+    ok: pydantic.StrictBool
+    text: str
+    link: str | None = None
+    details: Any = None
+
+
 class ProblemRecord(Request):
     """One problem and its path."""
 

@@ -269,6 +269,20 @@ async def _settled(desk: LocalDesk, clock: ManualClock) -> dict[str, Question]:
     found["approved"] = await desk.post("Pay?", form=PAYMENT, conversation="flat")
     decision = {"decision": "approve", "arguments": {"amount": 200}, "reason": "less is enough"}
     await desk.answer(found["approved"].id, decision, by="ann", provenance=Provenance(channel="web"))
+    for name, ok, text in (
+        ("done", True, "250 EUR are on their way"),
+        ("failed", False, "The account is closed."),
+    ):
+        found[name] = await desk.post("Pay the rent?", form=PAYMENT)
+        await desk.answer(found[name].id, "approve", by="ann", provenance=Provenance(channel="web"))
+        await desk.consume_approval(found[name].id)
+        await desk.report(
+            found[name].id,
+            ok=ok,
+            text=text,
+            link="https://bank.example/transfers/4711?from=handraise",
+            details={"transfer": 4711, "log": "opened\nsigned\nsent", "tries": [1, 2]},
+        )
     clock.advance(timedelta(minutes=15))
     await desk.run_due()
     return found

@@ -62,3 +62,18 @@ async def test_a_draft_is_there_again_and_gone_once_sent(tab: Page, desk: LocalD
     await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     await tab.wait_for_load_state()
     assert await tab.evaluate("Object.keys(localStorage).length") == 0
+
+
+async def test_a_report_is_announced_on_the_page_of_what_was_answered(
+    tab: Page, desk: LocalDesk, errors: list[str]
+) -> None:
+    question = await desk.post("Export?", form=Approval.of("export"))
+    await desk.answer(question.id, "approve", by="ann")
+    await listens(tab, f"/questions/{question.id}")
+    await desk.consume_approval(question.id)
+    await desk.report(question.id, ok=False, text="the disk is full")
+    await expect(tab.locator("[data-live]")).to_contain_text("The agent has reported what came of this.")
+    await tab.get_by_role("link", name="Show it").click()
+    await expect(tab.get_by_role("heading", name="Failed", exact=True)).to_be_visible()
+    await expect(tab.locator("[data-report]")).to_contain_text("the disk is full")
+    assert errors == []

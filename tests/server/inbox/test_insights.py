@@ -96,6 +96,7 @@ async def test_counts_how_soon_people_answered(
         "Median time to answer": "5 min",
         "90th percentile": "1 h 30 min",
         "Expired or exhausted": "0",
+        "Failed after approval": "0",
         "Waiting now": "0",
     }
     assert [int(row[0]) for row in numbers(shown, "times").values()] == [0, 4, 4, 0, 1, 1, 0]

@@ -193,6 +193,8 @@ async def settle(desk: LocalDesk, clock: ManualClock) -> dict[str, str]:
         ("session", "session", {"reason": "enim"}),
         ("taken back", "once", {}),
         ("consumed", "once", {}),
+        ("done", "once", {}),
+        ("failed", "once", {}),
         ("denied", None, {"reason": "minim"}),
     ):
         question = await desk.post("Lorem?", form=KINDS["approval"], conversation="dolor")
@@ -201,6 +203,11 @@ async def settle(desk: LocalDesk, clock: ManualClock) -> dict[str, str]:
             await desk.answer(question.id, value | more, by="ann", provenance=web)
         found[name] = question
     await desk.take_back(found["taken back"].id, by="ann", reason="enim")
+    for name, is_ok in (("done", True), ("failed", False)):
+        await desk.consume_approval(found[name].id)
+        await desk.report(
+            found[name].id, ok=is_ok, text="tempor", link="https://lorem.example/ipsum", details={"magna": 7}
+        )
     clock.advance(timedelta(minutes=15))
     await desk.run_due()
     return {name: f"/questions/{each.id}" for name, each in found.items()}

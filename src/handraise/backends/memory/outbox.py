@@ -180,7 +180,7 @@ class MemoryOutbox:
     def _add_entry(self, event: Event) -> None:
         data = event.data if isinstance(event.data, dict) else {}
         asks = event.kind in _TOLD or (event.kind is EventKind.VOTED and "to" in data)
-        if not asks and event.kind.value not in _ENDINGS:
+        if not asks and event.kind.value not in _ENDINGS and event.kind is not EventKind.REPORTED:
             return
         ref = Ref(event.workspace, event.question_id)
         told = not asks and any(each.question == ref for each in self._deliveries.values())
@@ -203,9 +203,7 @@ class MemoryOutbox:
         del self._entries[entry.number]
         ref = Ref(workspace, entry.question_id)
         if routed.settled:
-            for each in [
-                each for each in self._deliveries.values() if each.question == ref and not each.stale
-            ]:
+            for each in [each for each in self._deliveries.values() if each.question == ref]:
                 self._keep(made_stale(each, self._now()))
         question = self._store.peek(ref)
         if question is not None and question.status is Status.PENDING:

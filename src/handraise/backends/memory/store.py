@@ -31,6 +31,7 @@ from handraise.model.people import (
 from handraise.model.questions import Draft, Question, Ref, Vote, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.replay import says_approved
+from handraise.model.reports import report_of
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
 from handraise.model.statistics import Ending, ending_of
@@ -300,6 +301,17 @@ class MemoryStore:
             return False
         self._questions[ref] = replace(question, taken_back_at=self._now())
         self._log(ref, EventKind.TAKEN_BACK, by=by, data=None if reason is None else {"reason": reason})
+        return True
+
+    async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
+        """Record what came of an answer; see the port."""
+        question, now = self._questions.get(ref), self._now()
+        if question is None or question.asker != by or question.status is not Status.ANSWERED:
+            return False
+        if question.report is not None or (isinstance(question.form, Approval) and not question.consumed_at):
+            return False
+        self._questions[ref] = replace(question, report=report_of(now, record))
+        self._log(ref, EventKind.REPORTED, by=by, data=record)
         return True
 
     async def tidy(

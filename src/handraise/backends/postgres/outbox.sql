@@ -103,10 +103,13 @@ ended as (
         status = case when d.status = 'queued' and d.turn = 0 then 'unsent' else d.status end,
         due_at = case
             when d.status = 'queued' and d.turn = 0 then null
+            when d.stale then coalesce(:now::timestamptz, now())
             when d.status in ('sent', 'unknown') then coalesce(d.due_at, :now::timestamptz, now())
             else d.due_at
-        end
-    where d.workspace = :workspace and not d.stale
+        end,
+        -- A report after the end: an update without it that is under way counts as not made.
+        turn = case when d.stale then d.turn + 1 else d.turn end
+    where d.workspace = :workspace and (not d.stale or d.status in ('sent', 'updated'))
         and d.question_id = any (array(select u.question_id from used as u where u.number = any (:ends::bigint[])))
 )
 select number from used;

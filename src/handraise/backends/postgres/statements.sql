@@ -589,6 +589,43 @@ logged as (
 )
 select id from taken;
 
+-- name: report
+-- Record what came of an answer, for its asker, once. An approval must have been used.
+with reported as (
+    update handraise.questions
+    set reported_at = coalesce(:now::timestamptz, now()), report = :data::text::json
+    where workspace = :workspace and id = :id and status = 'answered' and reported_at is null and asker = :actor
+        and (form ->> 'kind' <> 'approval' or consumed_at is not null)
+    returning workspace, id, reported_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select reported_at, workspace, id, 'reported', :actor, :data::text::jsonb from reported
+)
+select id from reported;
+
+-- name: report_archived
+-- The same if the question has been archived.
+with place as materialized (
+    select x.workspace, x.id, x.settled_at
+    from handraise.archive_index as x
+    where x.workspace = :workspace and x.id = :id
+),
+reported as (
+    update handraise.archive as a
+    set reported_at = coalesce(:now::timestamptz, now()), report = :data::text::json
+    from place
+    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
+        and a.status = 'answered' and a.reported_at is null and a.asker = :actor
+        and (a.form ->> 'kind' <> 'approval' or a.consumed_at is not null)
+    returning a.workspace, a.id, a.reported_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select reported_at, workspace, id, 'reported', :actor, :data::text::jsonb from reported
+)
+select id from reported;
+
 -- name: find_grant
 -- The grant that is valid now for the action of a question; if there are several, the one that lasts longest.
 select g.*
@@ -1057,7 +1094,8 @@ with page as materialized (
                 when s.form ->> 'kind' = 'approval' and s.status = 'answered' and s.outcome -> 'source' is null
                     then s.outcome -> 'value' ->> 'decision' = 'approve'
             end as approved,
-            case when s.form ->> 'kind' = 'approval' then coalesce(s.form ->> 'risk', 'medium') end as risk
+            case when s.form ->> 'kind' = 'approval' then coalesce(s.form ->> 'risk', 'medium') end as risk,
+            case when s.report ->> 'ok' = 'false' then s.id end as failed_question
         from (
             select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
             union all

@@ -44,6 +44,7 @@ from handraise.backends.sql_files import load_statements
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
+from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move, same_question
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
@@ -215,6 +216,14 @@ class PostgresStore:
         taken = {"id": ref.id, "actor": by, "data": to_json(taken_back_data(reason))}
         for name in ("take_back", "take_back_archived"):
             if await self._fetch(ref.workspace, name, **taken):
+                return True
+        return False
+
+    async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
+        """Record what came of an answer; see the port."""
+        reported = {"id": ref.id, "actor": by, "data": to_json(record)}
+        for name in ("report", "report_archived"):
+            if await self._fetch(ref.workspace, name, **reported):
                 return True
         return False
 

@@ -13,6 +13,7 @@ from handraise.backends.shards.shard import Shard
 from handraise.model.errors import StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
+from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref
@@ -204,6 +205,14 @@ class ShardedStore:
             ref.workspace,
             lambda ports: ports.store.take_back(ref, by=by, reason=reason),
             is_noop=lambda taken: not taken,
+        )
+
+    async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
+        """Record what came of an answer; see the port."""
+        return await self._router.write(
+            ref.workspace,
+            lambda ports: ports.store.report(ref, by=by, record=record),
+            is_noop=lambda reported: not reported,
         )
 
     async def find_grant(self, question: Question) -> Grant | None:

@@ -27,6 +27,7 @@ from handraise.model.passkeys import Passkey
 from handraise.model.policy_versions import PolicyVersion, Suspension
 from handraise.model.questions import Need, Question, Vote, changed, needs_from_json, restored
 from handraise.model.receipts import UsableApproval
+from handraise.model.reports import Report, report_of
 from handraise.model.routing import Recent
 from handraise.model.rulings import Ruling, ruling_from_json
 from handraise.model.seals import Hold, Removal, Seal
@@ -156,14 +157,19 @@ stored_usable = row_reader(UsableApproval)
 stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")
 stored_session = row_reader(Session, id="session_id", created_at="opened_at")
 
-_question_fields = _fields_reader(Question, {"outcome": None, **dict.fromkeys(NOT_STORED)})
+_question_fields = _fields_reader(Question, {"outcome": None, "report": None, **dict.fromkeys(NOT_STORED)})
 _read_removal = row_reader(Removal, by="actor", cursors=None)
 _read_seal = row_reader(Seal, cursors=None, leaves=None)
 
 
 def stored_question(row: Row) -> Question:
     """A question as it stands."""
-    return restored(**_question_fields(row), outcome=stored_outcome(row), **dict.fromkeys(NOT_STORED))
+    return restored(
+        **_question_fields(row),
+        outcome=stored_outcome(row),
+        report=_stored_report(row),
+        **dict.fromkeys(NOT_STORED),
+    )
 
 
 def stored_removal(row: Row) -> Removal:
@@ -223,6 +229,12 @@ def moved_question(move: Move, row: Row) -> Question:
 def stored_outcome(row: Row) -> Outcome | None:
     """How a question ended, or None while it is pending."""
     return _outcome(row, from_json(row["outcome"]))
+
+
+def _stored_report(row: Row) -> Report | None:
+    if row["reported_at"] is None:
+        return None
+    return report_of(instant(row["reported_at"]), json.loads(row["report"]))
 
 
 def stored_trail_line(row: Row, cursor: str) -> Event | WorkspaceEvent:

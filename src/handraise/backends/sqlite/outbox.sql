@@ -78,10 +78,13 @@ set stale = 1,
     status = case when status = 'queued' and turn = 0 then 'unsent' else status end,
     due_at = case
         when status = 'queued' and turn = 0 then null
+        when stale then :now
         when status in ('sent', 'unknown') then coalesce(due_at, :now)
         else due_at
-    end
-where workspace = :workspace and not stale and question_id in (
+    end,
+    -- A report after the end: an update without it that is under way counts as not made.
+    turn = case when stale then turn + 1 else turn end
+where workspace = :workspace and (not stale or status in ('sent', 'updated')) and question_id in (
     select question_id from outbox where workspace = :workspace and number in (select value from json_each(:ends))
 );
 delete from outbox

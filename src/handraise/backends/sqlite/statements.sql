@@ -428,6 +428,14 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
     )
 returning id;
 
+-- name: report
+-- Record what came of an answer, for its asker, once. An approval must have been used.
+update questions
+set reported_at = :now, report = :data
+where workspace = :workspace and id = :id and status = 'answered' and reported_at is null and asker = :actor
+    and (form ->> '$.kind' <> 'approval' or consumed_at is not null)
+returning id;
+
 -- name: consumed_by
 -- A row if this same request used up the approval before, and is now repeated, and nothing stops it.
 select e.number
@@ -771,7 +779,8 @@ select
         when q.form ->> '$.kind' = 'approval' and q.status = 'answered' and q.outcome ->> '$.source' is null
             then q.outcome ->> '$.value.decision' = 'approve'
     end as approved,
-    case when q.form ->> '$.kind' = 'approval' then coalesce(q.form ->> '$.risk', 'medium') end as risk
+    case when q.form ->> '$.kind' = 'approval' then coalesce(q.form ->> '$.risk', 'medium') end as risk,
+    case when q.report ->> '$.ok' = 0 then q.id end as failed_question
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
 where e.workspace = :workspace and e.number < :before and e.number >= :edge

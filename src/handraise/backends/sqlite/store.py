@@ -45,6 +45,7 @@ from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
+from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move, NewGrant, same_question
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
@@ -266,6 +267,18 @@ class SqliteStore:
             if not run(connection, "take_back", workspace=ref.workspace, id=ref.id, actor=by, now=now):
                 return False
             _log(connection, ref, "taken_back", now, actor=by, data=taken_back_data(reason))
+            return True
+
+        return await self._connections.write(work)
+
+    async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
+        """Record what came of an answer; see the port."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            now, place = self._now(), {"workspace": ref.workspace, "id": ref.id, "actor": by}
+            if not run(connection, "report", now=now, data=to_json(record), **place):
+                return False
+            _log(connection, ref, "reported", now, actor=by, data=record)
             return True
 
         return await self._connections.write(work)

@@ -120,7 +120,19 @@ def render_outcome(question: Question) -> Rendered:
         parts.append(shown)
         if not is_all:
             break
-    return Rendered("\n".join(parts))
+    return Rendered("\n".join([*parts, *_report(question, LONGEST - length_of("\n".join(parts)) - _MARGIN)]))
+
+
+def _report(question: Question, room: int) -> Iterator[str]:
+    """What the agent says came of it, if there is room."""
+    if report := message_texts.report_of(question):
+        says, told = report
+        lines = [bold(f"{says}:"), *(quoted_start(each, _AFTERWARDS)[0] for each in told)]
+        for line in lines:
+            room -= length_of(line) + 1
+            if room < 0:
+                return
+            yield line
 
 
 def labels_of(options: Sequence[Option]) -> list[str]:

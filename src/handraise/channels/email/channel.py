@@ -155,18 +155,18 @@ class Email:
         return {"questions": 1, "id": name, "shown": digest(shown)}
 
     async def update(self, message: Message, receipt: Json) -> None:
-        """Follow a mail up with how its question ended; a mail about several is left as it is."""
+        """Follow a mail up with how its question ended and what came of it; a mail about several is left as it is."""
         [notice] = message.notices
         sent = receipt if isinstance(receipt, dict) else {}
-        ended = notice.question.outcome
+        ended, report = notice.question.outcome, notice.question.report
         if ended is None or sent.get("questions", 1) != 1:
             return
         back = self._back(message.workspace, notice.question.id, message.recipient)
         await self._mail(
             message.to,
             render_outcome(message, notice, server=self._host),
-            id=self._id(f"{message.id}.ended", back),
-            at=ended.at,
+            id=self._id(f"{message.id}.{'ended' if report is None else 'reported'}", back),
+            at=ended.at if report is None else report.at,
             # The writer of a late reply is told that it is late.
             reply_to=None if back is None else back.address,
             in_reply_to=sent.get("id") or self._id(message.id, back),

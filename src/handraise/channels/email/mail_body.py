@@ -22,6 +22,7 @@ from handraise.channels.message_texts import (
     name_of,
     prompt_of,
     quoted,
+    report_of,
     rows_of,
     why_now,
 )
@@ -204,11 +205,24 @@ def render_outcome(message: Message, notice: Notice, *, server: str) -> Rendered
     rest = gettext("There is nothing left to do: the mail before this one answers nothing any more.")
     foot = list(_foot(message, server, secret=False))
     lines = [title, "", *(_boxed("\n".join(theirs)) if theirs else ()), *([""] if theirs else ())]
+    report = report_of(notice.question)
+    if report is not None:
+        says, words = report
+        lines += [f"{says}:", "", *_boxed("\n".join(words)), ""]
     lines += [rest, "", f"{view.heading}:", "", *_prompt(view.prompt), ""]
     return Rendered(
         subject=_re(subject_of(notice.question, notice.reason)),
         text="\n".join([*lines, *_foot_text(foot)]),
-        html=_html("ending.html", title=title, theirs=theirs, rest=rest, view=view, foot=foot, server=server),
+        html=_html(
+            "ending.html",
+            title=title,
+            theirs=theirs,
+            report=report,
+            rest=rest,
+            view=view,
+            foot=foot,
+            server=server,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from handraise.channels.message_texts import report_of
 from handraise.channels.slack.blocks import (
     Block,
     cut,
@@ -107,6 +108,10 @@ def ending(question: Question) -> Iterator[Block]:
     if edited is not None and isinstance(question.form, Approval):
         changes = difference(question.form.action.arguments, edited)
         yield literal(_start(changes or "", _LONGEST_CHANGE))
+    if report := report_of(question):
+        says, theirs = report
+        yield paragraph(words(f"{says}:", bold=True))
+        yield quote(words("\n".join(theirs)))
 
 
 def _with_bold_start(text: str) -> list[Block]:

@@ -309,6 +309,7 @@ def _endings(question: Question, note: str | None) -> Iterator[Element]:
         ours(f"{ended}{when}.", weight="Bolder"),
         *([theirs(*(line(words(each), spacing="Small") for each in told))] if told else ()),
         *_changes(question),
+        *_report(question),
     ]
     asked = line(with_name(gettext("Asked by {name}"), message_texts.name_of(question.asker)))
     prompt = message_texts.prompt_of(question)[0]
@@ -316,6 +317,14 @@ def _endings(question: Question, note: str | None) -> Iterator[Element]:
         cut = markdown(message_texts.shortened(prompt, longest), isSubtle=True)
         yield card([*first, asked, cut, *end])
     yield card([*first, asked, ours(f"{message_texts.shortened(str(ended), 200)}{when}.", weight="Bolder")])
+
+
+def _report(question: Question) -> Iterator[Element]:
+    """What the agent says came of it."""
+    if report := message_texts.report_of(question):
+        says, told = report
+        yield ours(f"{says}:", weight="Bolder")
+        yield theirs(*(line(words(each), spacing="Small") for each in told))
 
 
 def _changes(question: Question) -> Iterator[Element]:

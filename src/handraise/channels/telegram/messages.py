@@ -20,6 +20,7 @@ from handraise.channels.message_texts import (
     is_shown,
     name_of,
     prompt_of,
+    report_of,
     rest_text,
     rows_of,
     waiting_text,
@@ -403,6 +404,9 @@ def _outcome_pieces(question: Question, where: Piece, *, action: Approval | None
     yield ours(":\n" if theirs else ".\n")
     if theirs:
         yield from (box(cut("\n".join(theirs), _LONGEST_ANSWER)), ours("\n"))
+    if report := report_of(question):
+        says, words = report
+        yield from (bold(f"{says}:"), ours("\n"), box("\n".join(words)), ours("\n"))
     yield where
 
 

@@ -73,6 +73,7 @@ from handraise.wire.requests import (
     PostQuestion,
     Recover,
     RejectAnswer,
+    ReportQuestion,
     ResponseRequest,
     TakeBack,
     WithdrawAll,
@@ -376,6 +377,18 @@ async def take_back(ctx: Context, caller: CurrentPerson, question_id: QuestionId
         question_id, by=caller.person.responder, reason=body.reason
     )
     return reply(record_of(caller, question))
+
+
+@router.post("/questions/{question_id}/report", response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
+async def report_question(
+    ctx: Context, agent: CurrentAgent, question_id: QuestionId, body: ReportQuestion
+) -> Response:
+    """Report what came of the answer to your own question. A report is final; an approval must have been consumed."""
+    await visible(ctx, agent, question_id)
+    question = await desk_of(ctx, agent).report(
+        question_id, ok=body.ok, text=body.text, link=body.link, details=body.details
+    )
+    return reply(record_of(agent, question))
 
 
 @router.get("/questions/{question_id}/outcome", response_model=OutcomeState)

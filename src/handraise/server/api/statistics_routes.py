@@ -40,5 +40,6 @@ async def get_statistics(ctx: Context, auditor: CurrentAuditor, days: Days = 7) 
             answered_by_people=len(spent),
             median_seconds=percentile(spent, 0.5) if spent else None,
             ninetieth_seconds=percentile(spent, 0.9) if spent else None,
+            failed_after_approval=sum(each.failed_after_approval for each in endings),
         )
     )

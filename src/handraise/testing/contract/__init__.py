@@ -28,6 +28,7 @@ from handraise.testing.contract.key_alias_cases import KeyAliasCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
 from handraise.testing.contract.receipt_cases import ReceiptCases
+from handraise.testing.contract.report_cases import ReportCases
 from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.stop_cases import StopCases
 from handraise.testing.contract.store import StoreContract
@@ -55,6 +56,7 @@ class DeskContract(
     KeyAliasCases,
     PolicyCases,
     QuorumCases,
+    ReportCases,
     WaitCases,
     TimelineCases,
     ViewCases,

@@ -26,6 +26,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Field, For
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
 from handraise.model.questions import Question, Vote
+from handraise.model.reports import Report
 from handraise.model.timelines import Step
 from handraise.ports.channel import Channel, Message, Notice, NotSent
 
@@ -131,6 +132,8 @@ class ChannelContract:
     """Texts that no message may contain, whatever an agent wrote."""
     updates: ClassVar[bool] = True
     """Whether a message is changed or followed up when its question has ended."""
+    reports: ClassVar[bool] = False
+    """Whether that change also shows what came of the answer, if the asker has reported it."""
     shows: ClassVar[bool] = False
     """Whether its receipts have `shown`, the SHA-256 of what was shown to the person."""
     recipient: ClassVar[str] = "ann"
@@ -242,6 +245,9 @@ class ChannelContract:
             Withdrawn(at=AT, by=HOSTILE, reason=HOSTILE),
         ):
             await channel.update(self.message(channel, to, settled(question, outcome)), receipt)
+        report = Report(ok=False, text=HOSTILE, link="https://jobs.example/7", details=HOSTILE, at=AT)
+        ended = settled(question, Answered(value=HOSTILE, at=AT, by="ann"))
+        await channel.update(self.message(channel, to, dataclasses.replace(ended, report=report)), receipt)
         for received in peer.received():
             for unsafe in (*UNSEEN, *self.unsafe):
                 assert unsafe not in received.text
@@ -258,6 +264,24 @@ class ChannelContract:
         self, channel: Channel, peer: Peer, to: Json, ending: str
     ) -> None:
         await self._ends(channel, peer, to, a_question(Confirm()), OTHER_ENDINGS[ending])
+
+    @pytest.mark.parametrize("kind", ["confirm", "approval", "large approval"])
+    async def test_what_came_of_it_is_shown_in_the_words_of_the_agent(
+        self, channel: Channel, peer: Peer, to: Json, kind: str
+    ) -> None:
+        question = a_question(FORMS[kind])
+        receipt = await channel.send(self.message(channel, to, question))
+        ended = settled(question, Answered(value=ANSWERS[kind], at=AT, by="ann"))
+        for ok, text in ((True, "182,441 rows"), (False, "long " * 2_000)):
+            before = len(peer.received())
+            report = Report(ok=ok, text=text, link="https://jobs.example/7", at=AT)
+            told = dataclasses.replace(ended, report=report)
+            await channel.update(self.message(channel, to, told), receipt)
+            changes = peer.received()[before:]
+            assert bool(changes) == self.updates
+            for change in changes[-1:]:
+                assert (text[:12] in change.text) is self.reports
+                assert not change.pressable
 
     async def _ends(
         self, channel: Channel, peer: Peer, to: Json, question: Question, outcome: Outcome

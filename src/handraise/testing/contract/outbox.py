@@ -236,6 +236,34 @@ class OutboxContract(ContractFixtures):
         [updated] = [each for each in await ports.outbox.deliveries(question.ref) if each.id == one.id]
         assert (updated.status, updated.due_at, updated.receipt) == ("updated", None, {"message": 9})
 
+    async def test_what_was_updated_is_due_again_when_a_report_comes(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1", "d-2")
+        taken = await ports.outbox.take(workspace, **_ALL)
+        await ports.outbox.record([Try(delivery=each, status=DeliveryStatus.SENT) for each in taken])
+        await _answered(ports, question)
+        await _route_ends(ports, workspace)
+        one, other = sorted(await ports.outbox.take(workspace, **_ALL), key=lambda each: each.id)
+        await ports.outbox.record([Try(delivery=one, status=DeliveryStatus.UPDATED, receipt={"message": 9})])
+        clock.advance(_MINUTE / 2)
+        assert await ports.store.report(question.ref, by="bot", record={"ok": True, "text": "done"})
+        assert await _route_ends(ports, workspace) == ["reported"]
+        found = sorted(await ports.outbox.deliveries(question.ref), key=lambda each: each.id)
+        assert [(each.status, each.due_at) for each in found] == [
+            ("updated", clock.now()),
+            ("sent", clock.now()),
+        ]
+        assert found[0].receipt == {"message": 9}
+        # An update that was under way when the report came does not have it, and is made again.
+        await ports.outbox.record([Try(delivery=other, status=DeliveryStatus.UPDATED)])
+        again = await ports.outbox.take(workspace, **_ALL)
+        assert sorted(each.id for each in again) == ["d-1", "d-2"]
+        await ports.outbox.record([Try(delivery=each, status=DeliveryStatus.UPDATED) for each in again])
+        assert {(each.status, each.due_at) for each in await ports.outbox.deliveries(question.ref)} == {
+            ("updated", None)
+        }
+
     async def test_what_became_stale_while_it_was_sent_is_updated(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
@@ -442,6 +470,13 @@ async def _asked(ports: Backend, workspace: str, question_id: str = "q-1", **opt
 async def _answered(ports: Backend, question: Question) -> None:
     [moved] = await ports.store.settle([answer_move(question, Responder("ana"), True)])
     assert moved is not None
+
+
+async def _route_ends(ports: Backend, workspace: str) -> list[str]:
+    """Route entries about ends and reports; return their kinds."""
+    entries = await ports.outbox.entries(workspace, limit=10)
+    await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in entries])
+    return [entry.kind.value for entry in entries]
 
 
 async def _read(ports: Backend, question: Question) -> Question:

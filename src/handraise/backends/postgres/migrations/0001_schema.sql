@@ -32,6 +32,8 @@ create table handraise.questions (
     taken_back_at timestamptz,
     -- When the last step of the timeline was taken: a late step puts off the next one.
     stepped_at    timestamptz,
+    -- When the asker reported what came of the answer.
+    reported_at   timestamptz,
     unreached_at  timestamptz,
     -- When the question was shown in a chat of its asker's, and until when a process has taken that on.
     sent_at       timestamptz,
@@ -73,9 +75,11 @@ create table handraise.questions (
     -- The version of the policy that applied, the rules that matched, and what the asker had asked for instead.
     ruling        json,
     outcome       json,
+    report        json,
     primary key (workspace, id),
     check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')),
-    check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null))
+    check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null)),
+    check ((reported_at is null) = (report is null))
 ) with (fillfactor = 75);
 
 create unique index questions_by_owner_and_key
@@ -737,7 +741,8 @@ create index deliveries_by_creation on handraise.deliveries (workspace, created_
 create policy counted on handraise.deliveries for select to current_user using (true);
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
--- ends a question that somebody was told of. A vote that opens another stage names who is asked then. Rows that are copied from another shard have left their entries there.
+-- ends a question that somebody was told of, or reports what came of it. A vote that opens another stage names who is
+-- asked then. Rows that are copied from another shard have left their entries there.
 create function handraise.add_outbox_entry() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -748,7 +753,9 @@ begin
         case when e.kind in ('escalated', 'voted') then jsonb_build_object('to', e.data -> 'to') end
     from happened as e
     where (
-            e.kind in ('asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+            e.kind in (
+                'asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'reported'
+            )
             or e.kind = 'voted' and e.data ? 'to'
         )
         and (
@@ -851,7 +858,7 @@ end;
 -- partition is dropped when nothing in it is kept any more.
 
 -- The same columns as `questions`, in the same order: a later migration adds a column to both. A row changes only if its
--- approval is consumed or taken back.
+-- approval is consumed or taken back, or its asker reports what came of it.
 create table handraise.archive (like handraise.questions including defaults)
     partition by range (settled_at);
 alter table handraise.archive add primary key (workspace, id, settled_at);
@@ -898,7 +905,7 @@ $$;
 
 -- Only a move to another shard names these columns, and it brings them as they were; so the triggers cost nothing in other
 -- statements. What may change after the end is not among them: `consumed_at` once, `taken_back_at` once and only until it
--- is consumed, `unreached_at`. A question may also be archived, moved or erased.
+-- is consumed, `reported_at` with `report` once, `unreached_at`. A question may also be archived, moved or erased.
 do $$
 declare
     kept text;
@@ -939,6 +946,13 @@ begin
             'old.taken_back_at is not null and new.taken_back_at is distinct from old.taken_back_at '
             'or new.taken_back_at is not null and new.consumed_at is not null) '
             'execute function handraise.refuse_change(''taken back'')',
+            kept
+        );
+        execute format(
+            'create trigger report_stays before update of reported_at, report on handraise.%I '
+            'for each row when (old.reported_at is not null and '
+            '(old.reported_at, old.report::text) is distinct from (new.reported_at, new.report::text)) '
+            'execute function handraise.refuse_change(''reported'')',
             kept
         );
     end loop;
@@ -1591,7 +1605,7 @@ end
 $$;
 
 -- Delete copied questions from `questions`, and return how many. Never waits: what another transaction has locked stays for
--- the next time. What changed since a question was copied (consumed, taken back, unreached) goes to the archive.
+-- the next time. What changed since a question was copied (consumed, taken back, reported, unreached) goes to the archive.
 create function handraise.leave_copied(workspaces text[], ids text[]) returns bigint
     language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1616,7 +1630,8 @@ begin
                 select from handraise.archive_index as x where x.workspace = old.workspace and x.id = c.id limit 1
             ) as x
             cross join lateral (
-                select q.ctid as place, q.id, q.settled_at, q.consumed_at, q.taken_back_at, q.unreached_at
+                select
+                    q.ctid as place, q.id, q.settled_at, q.consumed_at, q.taken_back_at, q.reported_at, q.report, q.unreached_at
                 from handraise.questions as q
                 where q.workspace = old.workspace and q.id = c.id and q.settled_at is not null
                 limit 1
@@ -1625,12 +1640,14 @@ begin
         ),
         changed as (
             update handraise.archive as a
-            set consumed_at = free.consumed_at, taken_back_at = free.taken_back_at, unreached_at = free.unreached_at
+            set consumed_at = free.consumed_at, taken_back_at = free.taken_back_at, reported_at = free.reported_at,
+                report = free.report, unreached_at = free.unreached_at
             from free
             where a.workspace = old.workspace and a.id = free.id and a.settled_at = free.settled_at
                 and a.id = any (array(
                     select f.id from free as f
-                    where f.consumed_at is not null or f.taken_back_at is not null or f.unreached_at is not null
+                    where f.consumed_at is not null or f.taken_back_at is not null or f.reported_at is not null
+                        or f.unreached_at is not null
                 ))
         )
         delete from handraise.questions as q where q.ctid = any (array(select free.place from free));

@@ -45,6 +45,8 @@ create table questions (
     consumed_at   integer,
     -- Since when an approval that nobody has consumed is taken back.
     taken_back_at integer,
+    -- When the asker reported what came of the answer.
+    reported_at   integer,
     unreached_at  integer,
     -- When the question was shown in a chat of its asker's, and until when a process has taken that on.
     sent_at       integer,
@@ -67,15 +69,18 @@ create table questions (
     -- The version of the policy that applied, the rules that matched, and what the asker had asked for instead.
     ruling        text,
     outcome       text,
+    report        text,
     primary key (workspace, id),
-    check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null))
+    check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null)),
+    check ((reported_at is null) = (report is null))
 ) strict;
 
 create unique index questions_by_owner_and_key
     on questions (workspace, (case when shared then '' else asker end), key) where key is not null;
 
 -- What was asked and how it ended never changes (P6), by whatever statement. What may change after the end is not among
--- these columns: `consumed_at` once, `taken_back_at` once and only until it is consumed, `unreached_at`.
+-- these columns: `consumed_at` once, `taken_back_at` once and only until it is consumed, `reported_at` with `report` once,
+-- `unreached_at`.
 create trigger asked_stays before update of
     id, asked_at, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context,
     state, steps, undo_for, needs, evidence, ruling
@@ -101,6 +106,12 @@ when old.taken_back_at is not null and new.taken_back_at is not old.taken_back_a
     or new.taken_back_at is not null and new.consumed_at is not null
 begin
     select raise(abort, 'an approval is taken back once, and only until it is used');
+end;
+
+create trigger report_stays before update of reported_at, report on questions
+when old.reported_at is not null
+begin
+    select raise(abort, 'a report is made once');
 end;
 
 -- Pending questions only: a row for each recipient ('*' if anyone may answer), deleted when the question settles. The
@@ -450,10 +461,13 @@ create index deliveries_by_bundle on deliveries (workspace, bundle) where bundle
 create index deliveries_by_creation on deliveries (workspace, created_at);
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
--- ends a question that somebody was told of. A vote that opens another stage names who is asked then.
+-- ends a question that somebody was told of, or reports what came of it. A vote that opens another stage names who is
+-- asked then.
 create trigger add_outbox_entry after insert on events
 when (
-        new.kind in ('asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+        new.kind in (
+            'asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'reported'
+        )
         or new.kind = 'voted' and new.data -> '$.to' is not null
     )
     and (

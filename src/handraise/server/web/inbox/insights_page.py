@@ -9,27 +9,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
 from handraise.model.outcomes import Source, Status
+from handraise.model.questions import Question, Ref
 from handraise.model.statistics import MAX_ENDINGS, Ending, percentile
 from handraise.model.visible import visible_line
+from handraise.presentation.markdown import one_line
 from handraise.presentation.names import channel_name
+from handraise.presentation.report_text import shortened_line
 from handraise.presentation.times import short_day, short_weekday
 from handraise.presentation.translation import gettext, gettext_noop, grouped, local_time
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.charts import Bar, Column, Series, Tone, bars, columns
-from handraise.server.web.inbox.page_texts import when
+from handraise.server.web.inbox.page_texts import When, since, when
 from handraise.server.web.pages import PageRoute, live_page, message
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _MOST_BARS = 8
 _LONGEST_NAME = 60
+_EXCERPT = 120
 Kind: TypeAlias = Literal["channel", "person", "agent"]
 """What the bars of a panel stand for."""
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
@@ -146,6 +151,17 @@ class Panel:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An action that was approved and failed. Everything in it may be shown as it is."""
+
+    href: str
+    asker: str
+    text: str
+    report: str
+    at: When
+
+
 @pages.get("/insights")
 async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -> Response:
     """The figures of the last day, week or month."""
@@ -165,6 +181,11 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
     found = await ctx.store.endings(caller.workspace, since=starts[0], limit=MAX_ENDINGS + 1)
     queue_stats = await ctx.store.queue_stats(caller.workspace)
     endings = found[:MAX_ENDINGS]
+    failed = [
+        Ref(caller.workspace, each.failed_question)
+        for each in endings
+        if each.failed_after_approval and each.failed_question
+    ]
     spent = sorted((each.settled_at - each.asked_at).total_seconds() for each in endings if _by_person(each))
     return live_page(
         "inbox/insights.html",
@@ -177,10 +198,23 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
         ended=len(endings),
         waiting=max(queue_stats.pending.values(), default=0),
         missed=sum(map(_is_missed, endings)),
+        failed=len(failed),
+        failures=[_failure(each, now) for each in await ctx.store.read(failed[:_MOST_BARS]) if each],
         median=length(percentile(spent, 0.5)) if spent else None,
         ninetieth=length(percentile(spent, 0.9)) if spent else None,
         over_time=_over_time(span, starts, endings),
         panels=_panels(endings, spent, queue_stats.pending),
+    )
+
+
+def _failure(question: Question, now: datetime) -> Failure:
+    report = question.report
+    return Failure(
+        href=f"/questions/{quote(question.id, safe='')}",
+        asker=_name(question.asker),
+        text=one_line(question.prompt, _EXCERPT),
+        report="" if report is None else shortened_line(report.text, _EXCERPT),
+        at=since(question.asked_at if report is None else report.at, now),
     )
 
 

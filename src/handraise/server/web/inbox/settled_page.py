@@ -18,6 +18,7 @@ from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
+from handraise.presentation.report_text import report_title, shortened_line
 from handraise.presentation.times import day_in_words, moment_text, span
 from handraise.presentation.translation import local_time
 from handraise.server.api.question_routes import desk_of
@@ -50,8 +51,10 @@ class Ended:
     """How it ended, in our words."""
     said: str | None
     """What was answered, or why it was not."""
+    report: tuple[str, str] | None
+    """Whether it worked, in our words, and what the agent says came of it."""
     badge: str | None
-    """A label for questions that ended without the answer that was hoped for."""
+    """A label for questions that ended without an answer, or whose answer led to a failure."""
     at: When
     took: str
     conversation: str | None
@@ -123,11 +126,25 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
         what=kind_in_words(question.form),
         how=outcome_in_words(question, me),
         said=_said(question.form, outcome),
-        badge=status_name(outcome.status.value) if isinstance(outcome, (Expired, Exhausted)) else None,
+        report=_report(question),
+        badge=_badge(question, outcome),
         at=When(at.isoformat(), f"{at:%H:%M}", moment_text(at)),
         took=span(outcome.at - question.asked_at),
         conversation=None if question.conversation is None else visible_line(question.conversation),
     )
+
+
+def _badge(question: Question, outcome: Outcome) -> str | None:
+    if isinstance(outcome, (Expired, Exhausted)):
+        return status_name(outcome.status.value)
+    return report_title(ok=False) if question.report is not None and not question.report.ok else None
+
+
+def _report(question: Question) -> tuple[str, str] | None:
+    report = question.report
+    if report is None:
+        return None
+    return report_title(ok=report.ok), shortened_line(report.text, _LONGEST_SAID)
 
 
 def _said(form: AnyForm, outcome: Outcome) -> str | None:
@@ -138,6 +155,4 @@ def _said(form: AnyForm, outcome: Outcome) -> str | None:
             text = reason
         case _:
             return None
-    # Cut before making characters visible: a text may be long.
-    line = visible_line(" ".join(text[: 2 * _LONGEST_SAID].split()))
-    return line if len(line) <= _LONGEST_SAID else f"{line[: _LONGEST_SAID - 1]}…"
+    return shortened_line(text, _LONGEST_SAID)

@@ -10,9 +10,11 @@ from handraise.model.forms import Approval
 from handraise.model.lifecycle import wants_grant
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question
+from handraise.model.reports import Report
 from handraise.model.timelines import Step
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.report_text import report_source, report_title
 from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.web.inbox.page_texts import (
     evidence_in_words,
@@ -20,7 +22,7 @@ from handraise.server.web.inbox.page_texts import (
     since,
     when,
 )
-from handraise.server.web.inbox.value_view import changed
+from handraise.server.web.inbox.value_view import changed, shown
 
 _NAMES = {
     "pending": gettext_noop("Pending"),
@@ -84,8 +86,21 @@ def settled_of(question: Question, now: datetime, me: str) -> dict[str, Any] | N
         "evidence": evidence_in_words(outcome),
         "consumed": None if question.consumed_at is None else since(question.consumed_at, now),
         "taken_back": None if question.taken_back_at is None else since(question.taken_back_at, now),
+        "report": None if question.report is None else _report_of(question.report, now),
         "remembered": isinstance(outcome, Answered) and wants_grant(question.form, outcome.value),
         "mine": getattr(outcome, "by", None) == me,
+    }
+
+
+def _report_of(report: Report, now: datetime) -> dict[str, Any]:
+    return {
+        "ok": report.ok,
+        "title": report_title(ok=report.ok),
+        "text": visible(report.text),
+        "link": None if report.link is None else visible_line(report.link),
+        "details": None if report.details is None else shown(report.details),
+        "source": report_source(),
+        "at": since(report.at, now),
     }
 
 

@@ -16,6 +16,7 @@ const ROW = {
   reminded: text("reminded"),
   escalated: text("escalated"),
   unreached: text("nobody could be told of it"),
+  reported: text("the agent reported what came of it"),
 };
 
 export const SETTLED = ["answered", "declined", "expired", "withdrawn", "exhausted"];

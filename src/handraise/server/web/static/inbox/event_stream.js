@@ -3,7 +3,7 @@
 import { SETTLED } from "./announcements.js";
 import { text } from "./texts.js";
 
-const KINDS = [...SETTLED, "asked", "attempted", "voted", "reminded", "escalated", "unreached"];
+const KINDS = [...SETTLED, "asked", "attempted", "voted", "reminded", "escalated", "unreached", "reported"];
 const LONGEST_PAUSE = 30_000;
 const NOTICE_AFTER = 3_000;
 const LONG_AWAY = 60_000;

@@ -9,11 +9,31 @@ import { text } from "./texts.js";
 
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+const here = () => location.pathname + location.search;
+
+// The question was answered: say it when the agent reports what came of it.
+function followReport(id) {
+  const told = () => say(text("The agent has reported what came of this."), text("Show it"), here());
+
+  async function look() {
+    const answer = await fetch(`/v1/questions/${encodeURIComponent(id)}`).catch(() => null);
+    if (answer?.ok && (await answer.json()).report) told();
+  }
+
+  listen({
+    heard(kind, event) {
+      if (event.question_id === id && kind === "reported") told();
+    },
+    look,
+  });
+}
+
 export function startQuestion(page) {
   const id = page.dataset.question;
   const form = document.querySelector("[data-answer]");
   if (page.dataset.status !== "pending") {
     showDraft(page);
+    if (page.dataset.status === "answered" && !page.querySelector("[data-report]")) followReport(id);
     return;
   }
   if (form) keepDraft(form, id);
@@ -27,7 +47,7 @@ export function startQuestion(page) {
     const unsent = sending.stop() ? text("Yours was not sent.") : "";
     const kept = hasDraft(id) ? text("What you have written is kept.") : "";
     const sentences = [howItEnded(kind, by, when), unsent, kept].filter(Boolean);
-    say(sentences.join(" "), text("Show how it ended"), location.pathname + location.search);
+    say(sentences.join(" "), text("Show how it ended"), here());
     document.title = text("Settled: {title}", { title: document.title });
     for (const button of document.querySelectorAll("main button")) button.disabled = true;
   }
@@ -42,7 +62,7 @@ export function startQuestion(page) {
     heard(kind, event) {
       if (event.question_id !== id || kind === "asked") return;
       if (SETTLED.includes(kind)) end(kind, event.by, text("just now"));
-      else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), text("Show it"), location.pathname + location.search);
+      else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), text("Show it"), here());
     },
     look,
   });

@@ -1,0 +1,83 @@
+"""Report what came of a tool that ran after its approval: its result or its error, shortened.
+
+A report that cannot be made is logged. It never takes the place of the tool's own result or error.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+from handraise import Desk, HandraiseError
+from handraise.blocking import BlockingDesk
+
+_log = logging.getLogger(__name__)
+
+_LONGEST = 500
+
+
+class ToolReport(NamedTuple):
+    """What `Desk.report` is told about a tool."""
+
+    ok: bool
+    text: str
+
+
+def result_report(output: Any) -> ToolReport:
+    """The report of a tool that returned something."""
+    return ToolReport(ok=True, text="It returned nothing." if output is None else _shortened(output))
+
+
+def error_report(error: Exception) -> ToolReport:
+    """The report of a tool that raised an error."""
+    return ToolReport(ok=False, text=f"{type(error).__name__}: {_shortened(error)}")
+
+
+async def send_report(desk: Desk, question_id: str, report: ToolReport) -> None:
+    """Report it on a desk."""
+    try:
+        await desk.report(question_id, ok=report.ok, text=report.text)
+    except HandraiseError as error:
+        _warn(question_id, error)
+
+
+async def send_report_by_key(desk: Desk, key: str, report: ToolReport) -> None:
+    """The same for the question that a key names."""
+    try:
+        if (question := await desk.find_by_key(key)) is not None:
+            await desk.report(question.id, ok=report.ok, text=report.text)
+    except HandraiseError as error:
+        _warn(key, error)
+
+
+def send_report_by_key_blocking(desk: BlockingDesk, key: str, report: ToolReport) -> None:
+    """The same on a blocking desk."""
+    try:
+        if (question := desk.find_by_key(key)) is not None:
+            desk.report(question.id, ok=report.ok, text=report.text)
+    except HandraiseError as error:
+        _warn(key, error)
+
+
+def send_report_blocking(desk: BlockingDesk, question_id: str, report: ToolReport) -> None:
+    """Report it on a blocking desk."""
+    try:
+        desk.report(question_id, ok=report.ok, text=report.text)
+    except HandraiseError as error:
+        _warn(question_id, error)
+
+
+def _warn(name: str, error: HandraiseError) -> None:
+    _log.warning("what came of question %s could not be reported: %s", name, type(error).__name__)
+
+
+def _shortened(value: object) -> str:
+    """A value as a text that a store can keep."""
+    try:
+        text = str(value)
+    except Exception:  # noqa: BLE001 -- whatever its own code does, the tool has run
+        text = ""
+    text = text[: _LONGEST + 1].encode(errors="replace").decode().replace("\x00", "�")
+    if not text.strip():
+        return f"({type(value).__name__})"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
