@@ -93,7 +93,7 @@ PROOFS = (
         "1,000,000 random operations, the same results on four kinds of desk",
         "pytest -m proof -s tests/chaos/test_differential.py",
         r"operations|passed|failed",
-        {**_NIGHTLY, "HANDRAISE_PROOF_OPERATIONS": "1000000"},
+        {**_NIGHTLY, "HANDRAISE_PROOF_OPERATIONS": "250000"},
     ),
     Proof("model", "10,000,000 distinct states", "python -m chaos model --full", r"states"),
     Proof("mistakes", "every mistake in the model found", "python -m chaos model --mistakes", r"found|FOUND"),

@@ -24,6 +24,7 @@ SHARED = {
         "clock",
         "directory",
         "ledger",
+        "passkeys",
         "policies",
         "outbox",
         "store",

@@ -406,8 +406,8 @@ _IDENTITY = (
         "digest-not-checked",
         "what is executed need not be what was approved",
         f"{_SRC}/desk/local_desk.py",
-        "        if decision.action.digest != digest:\n",
-        "        if not digest:\n",
+        '        if decision.action.digest != question.outcome.value["digest"]:\n',
+        "        if not decision.action.digest:\n",
         ("tests/chaos/test_consume.py::test_one_changed_byte_in_the_stored_arguments_is_refused",),
     ),
     Bug(

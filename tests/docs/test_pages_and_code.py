@@ -154,7 +154,7 @@ def first_sentence(text: str) -> str:
 
 def who(method: str, path: str) -> str:
     """Whom an operation asks for, by what its route depends on."""
-    routes = (route for router in (*app.API, health_routes.router) for route in router.routes)
+    routes = (route for router in (*app.API, *app.OPEN_API, health_routes.router) for route in router.routes)
     for route in routes:
         if isinstance(route, APIRoute) and route.path == path and method in (route.methods or ()):
             asked = [WHO[call] for call in needed(route.dependant) if call in WHO]

@@ -41,6 +41,8 @@ AGENTS_MAY = {
     "POST /v1/questions/{question_id}/withdraw",
     "POST /v1/questions/{question_id}/apply-grant",
     "POST /v1/questions/{question_id}/consume",
+    "POST /v1/questions/{question_id}/report",
+    "GET /v1/questions/{question_id}/receipt",
     "POST /v1/questions/{question_id}/claim-sending",
     "POST /v1/questions/{question_id}/join",
     "POST /v1/questions/{question_id}/sent",
@@ -64,6 +66,8 @@ READERS_MAY = {
 
 ANYBODY_MAY = {
     "POST /v1/sessions",
+    "GET /v1/receipt-keys",
+    "POST /v1/receipts/use",
     "GET /healthz",
     "GET /readyz",
     "GET /metrics",
@@ -166,6 +170,7 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
         "stop_id": (await ctx.policies.stop(workspace, tool="none", why="broken", by="root")).id,
         "version": "1",
         "rule": "every refund",
+        "passkey_id": f"passkey of {workspace}",
     }
     await ctx.directory.open_session(
         workspace,
@@ -174,6 +179,15 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
         person="ana",
         how="sign-in",
         lasts=timedelta(days=1),
+    )
+    await ctx.directory.add_passkey(
+        workspace,
+        ids["passkey_id"],
+        person="ana",
+        name="phone",
+        domain="localhost",
+        public_key="",
+        sign_count=0,
     )
     await ctx.policies.put(
         workspace, {"rules": [{"name": ids["rule"], "then": "allow"}]}, by="root", expected=0

@@ -24,7 +24,7 @@ from handraise.model.audit_verification import TrustedKey, Verdict
 from handraise.model.audit_verification import verify as verify_lines
 from handraise.model.durations import span_of
 from handraise.model.errors import MissingExtra
-from handraise.model.passkeys import CheckProof
+from handraise.model.passkey_signatures import CheckProof
 from handraise.model.seals import HeadMark, Seal, instant_text
 from handraise.model.witnesses import ChainHead, Witness
 from handraise.server import ServerContext

@@ -18,7 +18,7 @@ from handraise.cli.terminal_output import show_table, when
 from handraise.model.errors import PermissionDenied
 from handraise.model.identities import Person, Role, Session
 from handraise.model.json_values import text_problem
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 from handraise.model.people import Responder, responder_of
 from handraise.model.visible import visible_line
 from handraise.server import ServerContext

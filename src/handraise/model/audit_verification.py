@@ -16,7 +16,7 @@ from typing import Any
 
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.passkey_replay import PasskeyReplay
-from handraise.model.passkeys import CheckProof
+from handraise.model.passkey_signatures import CheckProof
 from handraise.model.replay import QuestionReplay
 from handraise.model.seals import (
     NOTHING_BEFORE,

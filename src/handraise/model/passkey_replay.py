@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from handraise.model.evidence import PASSKEY, passkey_evidence
-from handraise.model.passkeys import (
+from handraise.model.passkey_signatures import (
     CheckProof,
     PasskeyProof,
     answered,

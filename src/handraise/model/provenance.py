@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from handraise.model.drafting import Limits
 from handraise.model.errors import InvalidAnswer
 from handraise.model.json_values import Json, JsonValue, canonical_json, json_problems, text_problem
-from handraise.model.passkeys import PasskeyProof
+from handraise.model.passkey_signatures import PasskeyProof
 from handraise.model.problems import Problem
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from handraise.model.deliveries import Address
 from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 from handraise.model.people import GROUP
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.model.stops import Stop

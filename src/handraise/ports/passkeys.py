@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 
 
 class Passkeys(Protocol):

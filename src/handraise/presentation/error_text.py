@@ -141,6 +141,7 @@ _SENTENCES = (
     gettext_noop("only the asker can use a grant"),
     gettext_noop("only the asker can execute the action"),
     gettext_noop("only the asker can send it"),
+    gettext_noop("only the asker can report what came of it"),
     gettext_noop("only the asker can mark it as sent"),
     gettext_noop("only the asker can join it"),
     gettext_noop("only people who approved it, and administrators, can take it back"),

@@ -68,6 +68,8 @@ API: tuple[APIRouter, ...] = (
     passkey_routes.router,
     sign_in.router,
 )
+OPEN_API = (receipt_routes.open_router,)
+"""What needs no key and no session."""
 
 
 def create_app(ctx: ServerContext) -> FastAPI:
@@ -133,6 +135,8 @@ def _routes() -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=operation_id)
     for router in API:
         routes.include_router(router, dependencies=[Depends(BEARER)], responses=PROBLEM_RESPONSES)
+    for router in OPEN_API:
+        routes.include_router(router, responses=PROBLEM_RESPONSES)
     routes.include_router(health_routes.router)
     routes.include_router(channel_routes.router)
     # Before the sign-in pages, whose `/` only shows who you are.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 from handraise.wire.records import Record
 
 

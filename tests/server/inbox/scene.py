@@ -273,7 +273,7 @@ async def _settled(desk: LocalDesk, clock: ManualClock) -> dict[str, Question]:
         ("done", True, "250 EUR are on their way"),
         ("failed", False, "The account is closed."),
     ):
-        found[name] = await desk.post("Pay the rent?", form=PAYMENT)
+        found[name] = await desk.post("Pay the rent?", form=PAYMENT, conversation="flat")
         await desk.answer(found[name].id, "approve", by="ann", provenance=Provenance(channel="web"))
         await desk.consume_approval(found[name].id)
         await desk.report(

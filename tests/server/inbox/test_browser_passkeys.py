@@ -21,22 +21,22 @@ from tests.server.test_passkeys import RULE
 
 
 @pytest.fixture
-def door() -> Iterator[socket.socket]:
+def listener() -> Iterator[socket.socket]:
     """Where the server will listen: its address must be known before it starts, because passkeys belong to it."""
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        yield door
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        yield listener
 
 
 @pytest.fixture
-def settings(door: socket.socket) -> dict[str, Any]:
-    return {"public_url": f"http://localhost:{door.getsockname()[1]}"}
+def settings(listener: socket.socket) -> dict[str, Any]:
+    return {"public_url": f"http://localhost:{listener.getsockname()[1]}"}
 
 
 @pytest_asyncio.fixture(loop_scope="session")  # type: ignore[no-redef]  # instead of theirs
-async def address(app: FastAPI, door: socket.socket) -> AsyncIterator[str]:
-    async with listening(app, door):
-        yield f"http://localhost:{door.getsockname()[1]}"
+async def address(app: FastAPI, listener: socket.socket) -> AsyncIterator[str]:
+    async with listening(app, listener):
+        yield f"http://localhost:{listener.getsockname()[1]}"
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.identities import Person
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 from handraise.model.questions import Ref
 from handraise.model.workspace_events import passkey_added, passkey_removed
 from handraise.ports import Clock

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from handraise.backends.shards.placement import ShardRouter
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 
 
 class ShardedPasskeys:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from handraise.backends.sql.executor import Run, SqlExecutor, note
 from handraise.backends.sql.rows import stored_passkey
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 from handraise.model.workspace_events import passkey_added, passkey_removed
 
 

@@ -23,7 +23,7 @@ from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Ses
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 from handraise.model.policy_versions import PolicyVersion, Suspension
 from handraise.model.questions import Need, Question, Vote, changed, needs_from_json, restored
 from handraise.model.receipts import UsableApproval

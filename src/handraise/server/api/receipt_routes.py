@@ -18,6 +18,8 @@ from handraise.server.auth.authenticator import Context, CurrentAgent, count_ref
 from handraise.wire.receipt_records import ReceiptKeySet, ReceiptToken, UsedReceipt, UseReceipt
 
 router = APIRouter(prefix="/v1", tags=["receipts"])
+open_router = APIRouter(prefix="/v1", tags=["receipts"])
+"""What needs no key and no session."""
 
 
 @router.get("/questions/{question_id}/receipt", response_model=ReceiptToken)
@@ -27,14 +29,14 @@ async def get_receipt(ctx: Context, agent: CurrentAgent, question_id: QuestionId
     return reply(ReceiptToken(receipt=await desk.receipt(question_id)))
 
 
-@router.get("/receipt-keys", response_model=ReceiptKeySet)
+@open_router.get("/receipt-keys", response_model=ReceiptKeySet)
 async def list_receipt_keys(ctx: Context) -> Response:
     """Get the public keys that receipts are verified with, as a JSON Web Key Set. Empty if none is set."""
     keys = {"keys": []} if ctx.receipt_key is None else ctx.receipt_key.verifier.key_set()
     return reply(ReceiptKeySet.model_validate(keys))
 
 
-@router.post("/receipts/use", response_model=UsedReceipt)
+@open_router.post("/receipts/use", response_model=UsedReceipt)
 async def use_receipt(request: Request, ctx: Context, body: UseReceipt) -> Response:
     """Use an approval up, where its action is about to be executed. The receipt is the credential.
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from handraise.model.errors import MissingExtra
 from handraise.model.identities import Person
-from handraise.model.passkeys import Passkey, PasskeyProof, PasskeyRefused
+from handraise.model.passkey_signatures import Passkey, PasskeyProof, PasskeyRefused
 
 try:
     from webauthn import (

@@ -13,7 +13,13 @@ from handraise.model.errors import MissingExtra
 from handraise.model.evidence import passkey_evidence
 from handraise.model.identities import Person
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.passkeys import Passkey, PasskeyProof, PasskeyRefused, asked_digest, decision_challenge
+from handraise.model.passkey_signatures import (
+    Passkey,
+    PasskeyProof,
+    PasskeyRefused,
+    asked_digest,
+    decision_challenge,
+)
 from handraise.model.questions import Question
 from handraise.ports import Directory
 

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from handraise.model.errors import PermissionDenied
 from handraise.model.json_values import text_problem
-from handraise.model.passkeys import Passkey, PasskeyRefused
+from handraise.model.passkey_signatures import Passkey, PasskeyRefused
 from handraise.model.people import OPERATOR
 from handraise.model.visible import visible_line
 from handraise.presentation.error_text import error_text

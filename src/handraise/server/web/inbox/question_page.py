@@ -26,7 +26,7 @@ from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import is_denial
 from handraise.model.outcomes import Declined
-from handraise.model.passkeys import PasskeyRefused, answered, declined
+from handraise.model.passkey_signatures import PasskeyRefused, answered, declined
 from handraise.model.people import may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance

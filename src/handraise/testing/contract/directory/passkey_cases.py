@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from handraise.model.identities import Person
-from handraise.model.passkeys import Passkey
+from handraise.model.passkey_signatures import Passkey
 from handraise.ports import Directory
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.directory.factories import (
