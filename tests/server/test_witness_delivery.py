@@ -178,6 +178,15 @@ async def test_a_line_that_was_only_half_written_spoils_no_other(
     assert json.loads(whole)["number"] == 1
 
 
+async def test_a_write_that_has_just_ended_holds_up_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "heads.jsonl"
+    path.touch()
+    sender = FileWitness(path)
+    for number in range(1, 301):
+        await sender.send([ChainHead.from_seal(seal(number))])
+    assert len(path.read_text().splitlines()) == 300
+
+
 def url_of(witness: str) -> URL:
     place = read_witness_address(witness, LOOPBACK).place
     assert isinstance(place, URL)

@@ -59,6 +59,7 @@ class FileWitness:
                 await written.wait()
         except TimeoutError:
             raise NotSent(f"{self._path} cannot be written now: it takes too long") from None
+        self._writer = None  # it has written, and its thread may take another moment to end
         if failed:
             hint = " Create it once, where it is kept" if isinstance(failed[0], FileNotFoundError) else ""
             raise NotSent(f"{self._path} cannot be written: {failed[0].strerror}.{hint}".rstrip("."))
