@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import json
 import re
 import shlex
 import shutil
@@ -18,10 +19,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 from playwright.sync_api import sync_playwright
 
-from handraise import Choice, Responder, open_desk
+from handraise import Approval, Choice, Provenance, Responder, open_desk
 from handraise.model.identities import Role
+from handraise.model.passkey_signatures import answered
+from handraise.model.validation import check_answer
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.auth.issuer import issue_key, issue_link, issue_session
+from handraise.server.passkeys.ceremony import PasskeyCeremony
+from handraise.server.passkeys.passkey_use import PasskeyUse
+from support.authenticator import SoftAuthenticator
 from support.chromium import ARGUMENTS
 from support.database import POSTGRES, create_database, drop_database
 from support.doc_pages import DOCS, ROOT
@@ -88,6 +94,42 @@ def with_a_policy(stranger: Stranger) -> Iterator[None]:
     (stranger.folder / "policy.yaml").write_text(policy, encoding="utf-8")
     with with_people(stranger):
         yield
+
+
+@contextlib.contextmanager
+def with_a_passkey(stranger: Stranger) -> Iterator[None]:
+    """The same, and a passkey of ana with which she has approved something that needs one."""
+    with with_people(stranger):
+        key = SoftAuthenticator("https://handraise.example")
+        asyncio.run(
+            _approve_with(key, f"sqlite:///{stranger.folder / 'data' / 'handraise' / 'handraise.db'}")
+        )
+        stranger.replaced["q83fZ…"] = key.id
+        yield
+
+
+async def _approve_with(key: SoftAuthenticator, url: str) -> None:
+    rule = {"name": "r", "then": {"require": {"evidence": "passkey"}}}
+    async with open_server(ServerSettings(url=url)) as ctx:
+        ana = await ctx.directory.find_person("default", "ana")
+        assert ana is not None
+        use = PasskeyUse(ctx.directory, PasskeyCeremony("https://handraise.example"))
+        new = await use.ask_new(ana)
+        created = json.dumps(key.create(new["create"]))
+        await use.add(
+            ana, name="Ana's phone", nonce=new["nonce"], created=created, confirmed="", vouched_by=None
+        )
+        await ctx.policies.put("default", {"rules": [rule]}, by="boss", expected=0)
+        desk = ctx.desk.scoped("default", asker="cleaner")
+        form = Approval.of("delete_records")
+        question = await desk.post("Delete?", form=form)
+        decision = answered(check_answer(question.form, "approve"))
+        asked = await use.ask_decision(ana, question, decision)
+        kind, proof = await use.check_decision(
+            ana, question, decision, nonce=asked["nonce"], credential=json.dumps(key.get(asked["get"]))
+        )
+        provenance = Provenance(evidence=kind, passkey=proof)
+        await desk.answer(question.id, "approve", by=ana.responder, provenance=provenance)
 
 
 @contextlib.contextmanager
@@ -283,6 +325,7 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "write-a-channel.md": with_people,
     HOW_TO / "audit.md": with_a_mount,
     HOW_TO / "stop-an-agent.md": with_people,
+    HOW_TO / "approve-with-a-passkey.md": with_a_passkey,
     HOW_TO / "write-a-policy.md": with_a_policy,
     HOW_TO / "run-on-postgresql.md": with_tables,
     HOW_TO / "back-up-and-restore.md": with_a_database,

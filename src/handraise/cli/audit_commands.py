@@ -15,6 +15,7 @@ import typer
 
 from handraise.cli.environment import with_context
 from handraise.cli.exit_codes import REFUSED, CommandError
+from handraise.cli.key_file import make_key_file
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_facts
 from handraise.cli.terminal_texts import shown
@@ -52,15 +53,7 @@ def key(
     ],
 ) -> None:
     """Make a key for signing seals."""
-    from handraise.signing.key_files import make_key  # noqa: PLC0415 -- cryptography is an extra
-
-    if file.exists():
-        raise CommandError(f"{file} exists already, and is left as it is.")
-    if not file.parent.is_dir():
-        raise CommandError(f"There is no folder {file.parent}. Make it first.")
-    name = make_key(file)
-    typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and keep the file secret.")
-    typer.echo(f"The public key is in {file}.pub. You need it to check an export.")
+    make_key_file(file, setting="HANDRAISE_AUDIT_KEY", checks="an export")
 
 
 @app.command()
@@ -303,9 +296,9 @@ def _show(verdict: Verdict) -> None:
         ("Head", f"{verdict.last}:{verdict.head.hex()}"),
     ]
     if verdict.signed_decisions:
-        facts.append(
-            ("Passkeys", f"{verdict.signed_decisions} decisions signed, each by the passkey of its person")
-        )
+        number = verdict.signed_decisions
+        what = "1 decision" if number == 1 else f"{number} decisions"
+        facts.append(("Passkeys", f"{what} signed, each by the passkey of its person"))
     if verdict.unsealed:
         facts.append(("Unsealed", f"{verdict.unsealed} removals that no seal covers yet"))
     facts += [("Witness", shown(_witness_text(each))) for each in verdict.witnesses]

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from handraise.cli.exit_codes import STILL_PENDING, UNAVAILABLE, CommandError
+from handraise.cli.key_file import make_key_file
 from handraise.cli.session import AsAsker, CliSession, Workspace, as_asker
 from handraise.cli.terminal_output import when
 from handraise.cli.terminal_texts import shown, span_of
@@ -54,15 +55,7 @@ def key(
     ],
 ) -> None:
     """Make a key for signing receipts."""
-    from handraise.signing.key_files import make_key  # noqa: PLC0415 -- cryptography is an extra
-
-    if file.exists():
-        raise CommandError(f"{file} exists already, and is left as it is.")
-    if not file.parent.is_dir():
-        raise CommandError(f"There is no folder {file.parent}. Make it first.")
-    name = make_key(file)
-    typer.echo(f"The key {name} is in {file}: set HANDRAISE_RECEIPT_KEY={file}, and keep the file secret.")
-    typer.echo(f"The public key is in {file}.pub. You need it to check receipts.")
+    make_key_file(file, setting="HANDRAISE_RECEIPT_KEY", checks="receipts")
 
 
 @app.command()

@@ -210,10 +210,14 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
     if side is None or side.value is None:
         return await _decline(context, question, submitted)
     form = question.form
-    seen = submitted.get("digest") == [side.value["digest"]] if isinstance(form, Approval) else True
-    if isinstance(form, Approval) and "arguments" in side.value and not seen and question.outcome is None:
+    if isinstance(form, Approval) and question.outcome is None and _has_unseen_edit(side.value, submitted):
         return show_edits(context, question, form, submitted, side.value)
     return await _answer(context, question, submitted, Reading(side.value))
+
+
+def _has_unseen_edit(value: Json, submitted: Submitted) -> bool:
+    """Whether a decision changes arguments and its person has not seen the difference yet."""
+    return "arguments" in value and submitted.get("digest") != [value["digest"]]
 
 
 async def _agreed_side(context: AnswerContext, question: Question, submitted: Submitted) -> Side | None:
@@ -287,9 +291,9 @@ async def _decision_in(context: AnswerContext, question: Question, submitted: Su
         side = await _agreed_side(context, question, submitted)
         if side is None or side.value is None:
             return None if side is None else declined(_reason_in(submitted))
-        value, seen = side.value, submitted.get("digest")
-        is_edit = isinstance(form, Approval) and "arguments" in value and seen != [value["digest"]]
-        return None if is_edit else answered(check_answer(form, value))
+        if isinstance(form, Approval) and _has_unseen_edit(side.value, submitted):
+            return None
+        return answered(check_answer(form, side.value))
     reading = read_answer(form, submitted)
     if reading.problems or (isinstance(form, Approval) and _unconfirmed_edit(form, reading) is not None):
         return None
