@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from handraise import Desk, Question
+from handraise.model.grants import Grant
 from handraise.model.problems import HandraiseError, Problem
 from handraise.model.provenance import Provenance
 from handraise.testing import ManualClock
@@ -230,17 +231,20 @@ class _Stream:
             await self._do("feed", (), feed)
 
     async def grants(self) -> None:
-        await self._do("grants", (), lambda desk: desk.list_grants(limit=200))
+        async def grants(desk: Desk) -> Sequence[Grant]:  # in the order of their ids, which each store makes itself
+            return sorted(await desk.list_grants(limit=500), key=lambda grant: grant.question_id)
+
+        await self._do("grants", (), grants)
 
     async def revoke(self) -> None:
-        grants = await self._desks[self._first].list_grants(limit=200)
+        grants = await self._desks[self._first].list_grants(limit=500)
         if not grants:
             return
         question_id = self._chance.choice(grants.items).question_id
         by = self._chance.choice(["ana", "agent", "*", "group:x", ""])
 
         async def revoke(desk: Desk) -> Any:  # each store has ids of its own for grants
-            (grant,) = [each for each in await desk.list_grants(limit=200) if each.question_id == question_id]
+            (grant,) = [each for each in await desk.list_grants(limit=500) if each.question_id == question_id]
             return await desk.revoke_grant(grant.id, by=by)
 
         await self._do("revoke", (question_id, by), revoke)
