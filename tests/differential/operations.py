@@ -241,7 +241,7 @@ class _Stream:
         if not grants:
             return
         question_id = self._chance.choice(grants.items).question_id
-        by = self._chance.choice(["ana", "agent", "*", "group:x", ""])
+        by = self._chance.choice(["dora", "ada", "*", "group:x", ""])
 
         async def revoke(desk: Desk) -> Any:  # each store has ids of its own for grants
             (grant,) = [each for each in await desk.list_grants(limit=500) if each.question_id == question_id]

@@ -78,6 +78,7 @@ class Values:
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
+        self._people: dict[str, str | Responder] = {}
 
     def json(self, depth: int = 0) -> Json:
         """Any JSON value, and some that are none."""
@@ -94,12 +95,15 @@ class Values:
         return {name: self.json(depth + 1) for name in names[: self.chance.randint(0, 3)]}
 
     def person(self) -> str | Responder:
-        """Somebody, now and then with groups."""
+        """Somebody, now and then with groups.
+
+        They keep their groups: over HTTP the directory has them, and drops the votes of people who leave a group.
+        """
         name = self.chance.choice(PEOPLE)
-        if self.chance.random() < 0.3:
-            groups = self.chance.sample(["ops", "leads"], self.chance.randint(0, 2))
-            return Responder(name, frozenset(groups))
-        return name
+        if name not in self._people:
+            groups = frozenset(self.chance.sample(["ops", "leads"], self.chance.randint(0, 2)))
+            self._people[name] = Responder(name, groups) if self.chance.random() < 0.5 else name
+        return self._people[name]
 
     def options(self) -> QuestionOptions:
         """What a question is posted with."""
