@@ -124,9 +124,14 @@ async def _approve_with(key: SoftAuthenticator, url: str) -> None:
         form = Approval.of("delete_records")
         question = await desk.post("Delete?", form=form)
         decision = answered(check_answer(question.form, "approve"))
-        asked = await use.ask_decision(ana, question, decision)
+        asked = await use.ask_decision(ana, question, None, decision)
         kind, proof = await use.check_decision(
-            ana, question, decision, nonce=asked["nonce"], credential=json.dumps(key.get(asked["get"]))
+            ana,
+            question,
+            None,
+            decision,
+            nonce=asked["nonce"],
+            credential=json.dumps(key.get(asked["get"])),
         )
         provenance = Provenance(evidence=kind, passkey=proof)
         await desk.answer(question.id, "approve", by=ana.responder, provenance=provenance)

@@ -30,6 +30,7 @@ RECEIPT = Receipt(
     source="person",
     approvers=(Approver(by="ana\x1b[2J", at=datetime.now(UTC), evidence="session"),),
     policy_version=3,
+    thread=None,
     issued_at=datetime.now(UTC),
     expires_at=datetime.now(UTC) + timedelta(minutes=15),
 )

@@ -16,6 +16,7 @@ from handraise import Desk, Event, blocking, open_desk
 from handraise.blocking import BlockingDesk
 from handraise.model.json_values import Json
 from handraise.model.people import Responder
+from handraise.model.thread_messages import ThreadMessage
 from handraise.signing.key_files import make_key
 from handraise.testing.contract import Backend, DeskContract
 from handraise.testing.contract.backend import STOPPER, WHY
@@ -174,6 +175,11 @@ class ThreadedDesk:
         events = self._desk.follow(after=after)
         while True:
             yield await self._in_thread(next, events)
+
+    async def messages(self, question_id: str, *, after: int = 0) -> AsyncIterator[ThreadMessage]:
+        messages = self._desk.messages(question_id, after=after)
+        while (message := await self._in_thread(next, messages, None)) is not None:
+            yield message
 
     def __getattr__(self, verb: str) -> Any:
         async def call(*args: Any, **options: Any) -> Any:

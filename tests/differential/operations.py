@@ -231,7 +231,9 @@ class _Stream:
             await self._do("feed", (), feed)
 
     async def grants(self) -> None:
-        async def grants(desk: Desk) -> Sequence[Grant]:  # in the order of their ids, which each store makes itself
+        async def grants(
+            desk: Desk,
+        ) -> Sequence[Grant]:  # in the order of their ids, which each store makes itself
             return sorted(await desk.list_grants(limit=500), key=lambda grant: grant.question_id)
 
         await self._do("grants", (), grants)

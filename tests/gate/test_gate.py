@@ -42,6 +42,7 @@ RECEIPT = Receipt(
     source="person",
     approvers=(),
     policy_version=None,
+    thread=None,
     issued_at=datetime.now(UTC),
     expires_at=datetime.now(UTC) + timedelta(minutes=15),
 )

@@ -103,6 +103,10 @@ def why_now(reason: Reason) -> str | None:
             return gettext("A reminder: this still waits for an answer.")
         case "escalated":
             return gettext("Nobody has answered yet, so you are asked too.")
+        case "noted":
+            return gettext("Somebody has written a note about this.")
+        case "replied":
+            return gettext("The agent has replied. This waits for an answer again.")
         case _:
             assert_never(reason)
 

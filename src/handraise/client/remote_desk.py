@@ -41,6 +41,7 @@ from handraise.model.provenance import (
 )
 from handraise.model.questions import Question, Ref
 from handraise.model.report_validation import check_report
+from handraise.model.thread_messages import check_message
 from handraise.model.validation import value_problems
 from handraise.ports import Bus, Durability, IdFactory, Recovered
 from handraise.ports.desk import (
@@ -88,11 +89,13 @@ from handraise.wire.requests import (
     ProblemRecord,
     Recover,
     RejectAnswer,
+    ReplyToPeople,
     ReportQuestion,
     Request,
     TakeBack,
     WithdrawAll,
     WithdrawQuestion,
+    WriteMessage,
 )
 
 T = TypeVar("T", bound=pydantic.BaseModel)
@@ -399,6 +402,49 @@ class RemoteDesk(Desk):
         """See `Desk.report`."""
         record = check_report(self._limits, ok=ok, text=text, link=link, details=details)
         return _question(await self._to_question(question_id, "report", body=ReportQuestion(**record)))
+
+    async def ask_back(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.ask_back`."""
+        return await self._write(question_id, "ask-back", text, by, provenance)
+
+    async def note(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.note`."""
+        return await self._write(question_id, "note", text, by, provenance)
+
+    async def _write(
+        self, question_id: str, what: str, text: str, by: str | Responder, provenance: Provenance | None
+    ) -> Question:
+        provenance = provenance or UNKNOWN
+        check_message(self._limits, text)
+        check_provenance(self._limits, provenance)
+        return await self._respond(question_id, what, by, WriteMessage(text=text, **provenance.record()))
+
+    async def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+        """See `Desk.reply`."""
+        check_message(self._limits, text)
+        return _question(await self._to_question(question_id, "reply", body=ReplyToPeople(text=text, to=to)))
+
+    async def _changes_of(self, question_id: str) -> AsyncGenerator[None, None]:
+        self._ref(question_id)
+        token = await self._session.credentials.agent(self._workspace, self._asker)
+        async with aclosing(self._session.transport.stream("/v1/events", token=token, after=None)) as events:
+            async for kind, data in events:
+                if kind == "ready" or EventRecord.model_validate_json(data).question_id == question_id:
+                    yield
 
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""

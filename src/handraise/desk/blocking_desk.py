@@ -23,8 +23,18 @@ from handraise.model.people import Responder
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.thread_messages import ThreadMessage
 from handraise.ports import Durability, Recovered
-from handraise.ports.desk import PAGE, SENDING_LEASE, Desk, OpenedIn, Order, Page, running_loop
+from handraise.ports.desk import (
+    PAGE,
+    SENDING_LEASE,
+    Desk,
+    OpenedIn,
+    Order,
+    Page,
+    ReplyWith,
+    running_loop,
+)
 
 T = TypeVar("T")
 
@@ -110,6 +120,18 @@ async def _cancel_the_rest() -> None:
     await asyncio.gather(*rest, return_exceptions=True)
 
 
+BlockingReply = Callable[[ThreadMessage], str | None]
+"""Gives the reply to what a person asked back; None replies nothing."""
+
+
+def _in_a_thread(reply_with: BlockingReply | None) -> ReplyWith | None:
+    """The same function, for the loop: it may block, and may use the desk."""
+    if reply_with is None:
+        return None
+    reply = reply_with
+    return lambda message: asyncio.to_thread(reply, message)
+
+
 class BlockingDesk:
     """A desk for threads; every verb is `Desk`'s, and blocks. Safe to share between threads."""
 
@@ -137,11 +159,24 @@ class BlockingDesk:
 
     @overload
     def ask(
-        self, prompt: str, *, into: type[T], timeout: Span | None = None, **options: Unpack[QuestionOptions]
+        self,
+        prompt: str,
+        *,
+        into: type[T],
+        timeout: Span | None = None,
+        reply_with: BlockingReply | None = None,
+        **options: Unpack[QuestionOptions],
     ) -> T: ...
 
     @overload
-    def ask(self, prompt: str, *, timeout: Span | None = None, **options: Unpack[QuestionOptions]) -> Any: ...
+    def ask(
+        self,
+        prompt: str,
+        *,
+        timeout: Span | None = None,
+        reply_with: BlockingReply | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Any: ...
 
     def ask(
         self,
@@ -149,18 +184,25 @@ class BlockingDesk:
         *,
         into: Any = None,
         timeout: Span | None = None,
+        reply_with: BlockingReply | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Any:
-        """See `Desk.ask`."""
-        return self._loop.run(self._desk.ask(prompt, into=into, timeout=timeout, **options))
+        """See `Desk.ask`; `reply_with` is called in a thread of its own."""
+        return self._loop.run(
+            self._desk.ask(prompt, into=into, timeout=timeout, reply_with=_in_a_thread(reply_with), **options)
+        )
 
     def close(self) -> None:
         """See `Desk.close`."""
         self._loop.run(self._desk.close())
 
-    def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
-        """See `Desk.wait`."""
-        return self._loop.run(self._desk.wait(question_id, timeout=timeout))
+    def wait(
+        self, question_id: str, *, timeout: Span | None = None, reply_with: BlockingReply | None = None
+    ) -> Outcome:
+        """See `Desk.wait`; `reply_with` is called in a thread of its own."""
+        return self._loop.run(
+            self._desk.wait(question_id, timeout=timeout, reply_with=_in_a_thread(reply_with))
+        )
 
     def wait_any(self, question_ids: Iterable[str], *, timeout: Span | None = None) -> tuple[str, Outcome]:
         """See `Desk.wait_any`."""
@@ -218,11 +260,14 @@ class BlockingDesk:
         *,
         prompt: str | None = None,
         timeout: Span | None = None,
+        reply_with: BlockingReply | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Action:
-        """See `Desk.request_approval`."""
+        """See `Desk.request_approval`; `reply_with` is called in a thread of its own."""
         return self._loop.run(
-            self._desk.request_approval(approval, prompt=prompt, timeout=timeout, **options)
+            self._desk.request_approval(
+                approval, prompt=prompt, timeout=timeout, reply_with=_in_a_thread(reply_with), **options
+            )
         )
 
     def apply_grant(self, question_id: str) -> Question | None:
@@ -260,6 +305,49 @@ class BlockingDesk:
     ) -> Question:
         """See `Desk.report`."""
         return self._loop.run(self._desk.report(question_id, ok=ok, text=text, link=link, details=details))
+
+    def ask_back(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.ask_back`."""
+        return self._loop.run(self._desk.ask_back(question_id, text, by=by, provenance=provenance))
+
+    def note(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.note`."""
+        return self._loop.run(self._desk.note(question_id, text, by=by, provenance=provenance))
+
+    def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+        """See `Desk.reply`."""
+        return self._loop.run(self._desk.reply(question_id, text, to=to))
+
+    def thread(self, question_id: str) -> Sequence[ThreadMessage]:
+        """See `Desk.thread`."""
+        return self._loop.run(self._desk.thread(question_id))
+
+    def messages(self, question_id: str, *, after: int = 0) -> Iterator[ThreadMessage]:
+        """See `Desk.messages`."""
+        messages = self._desk.messages(question_id, after=after)
+
+        async def next_message() -> ThreadMessage | None:
+            return await anext(messages, None)
+
+        try:
+            while (message := self._loop.run(next_message())) is not None:
+                yield message
+        finally:
+            self._loop.finish(messages.aclose())
 
     def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""

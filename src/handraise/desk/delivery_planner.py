@@ -28,6 +28,8 @@ _REASONS: Mapping[EventKind, Reason] = {
     EventKind.VOTED: "asked",  # of the people of a stage that the vote has opened
     EventKind.REMINDED: "reminded",
     EventKind.ESCALATED: "escalated",
+    EventKind.NOTED: "noted",
+    EventKind.REPLIED: "replied",
 }
 
 
@@ -123,5 +125,9 @@ def _notification_for(entry: OutboxEntry, question: Question | None) -> Notifica
         if not named:
             return None
     to = tuple(named) or to
+    if entry.kind is EventKind.NOTED and isinstance(entry.data, dict):  # its author knows
+        to = tuple(name for name in to if name != entry.data.get("by"))
+        if question.audience and not to:
+            return None
     turn = 0 if reason == "asked" else question.steps_taken
     return Notification(question, reason, entry.number, turn, to)

@@ -26,6 +26,7 @@ from handraise.model.identities import Person
 from handraise.model.json_values import Json
 from handraise.model.people import ANYONE, GROUP, may_see
 from handraise.model.questions import Question, Ref
+from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.ports import Directory
 from handraise.ports.channel import Channel, Message, Notice, NotSent
 from handraise.ports.outbox import Outbox
@@ -300,10 +301,22 @@ class Dispatcher:
         except KeyError:
             raise NotSent("no server has this channel", again=False) from None
 
+    async def _thread_of(self, question: Question) -> Sequence[ThreadMessage]:
+        """The conversation about a question. The message is about as much of it as the question that it shows."""
+        if not question.thread:
+            return ()
+        return messages_of(await self._engine.store.history(question.ref))[: question.thread]
+
     async def _message(self, pairs: Sequence[tuple[Delivery, Question]]) -> Message:
         first = pairs[0][0]
         notices = [
-            Notice(delivery_id=each.id, question=question, reason=each.reason, link=await self._link_to(each))
+            Notice(
+                delivery_id=each.id,
+                question=question,
+                reason=each.reason,
+                link=await self._link_to(each),
+                thread=await self._thread_of(question),
+            )
             for each, question in pairs
         ]
         return Message(

@@ -22,11 +22,13 @@ from handraise.model.errors import (
     AlreadySettled,
     ApprovalLapsed,
     ApprovalTakenBack,
+    CannotAskBack,
     GrantNotFound,
     InvalidAnswer,
     KeyConflict,
     NoReceiptKey,
     NotApproved,
+    NothingToReply,
     NothingToReport,
     PermissionDenied,
     PolicyChanged,
@@ -35,6 +37,7 @@ from handraise.model.errors import (
     ReceiptRefused,
     Stopped,
     StoreUnavailable,
+    ThreadMoved,
 )
 from handraise.model.events import Event
 from handraise.model.evidence import check_evidence
@@ -45,10 +48,13 @@ from handraise.model.lifecycle import (
     Move,
     admin_withdraw_move,
     answer_move,
+    ask_back_move,
     attempt_move,
     decline_move,
     grant_move,
     is_denial,
+    note_move,
+    reply_move,
     same_question,
     wants_grant,
     withdraw_move,
@@ -68,6 +74,7 @@ from handraise.model.questions import Draft, Question, Ref, changed
 from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of
 from handraise.model.replay import says_approved
 from handraise.model.report_validation import check_report
+from handraise.model.thread_messages import check_message, check_room
 from handraise.model.validation import check_answer
 from handraise.ports import Durability, Filter, IdFactory, Inserted, Recovered, WaitingPage
 from handraise.ports.desk import (
@@ -419,6 +426,61 @@ class LocalDesk(Desk):
             raise AlreadyReported(question_id, question.report)
         return question
 
+    async def ask_back(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.ask_back`."""
+        text, question, responder = await self._message(question_id, text, by, provenance)
+        if question.replies is None:
+            raise CannotAskBack(question_id)
+        return await self._move(ask_back_move(question, responder, text, provenance=provenance or UNKNOWN))
+
+    async def note(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.note`."""
+        text, question, responder = await self._message(question_id, text, by, provenance)
+        return await self._move(note_move(question, responder, text, provenance=provenance or UNKNOWN))
+
+    async def _message(
+        self, question_id: str, text: str, by: str | Responder, provenance: Provenance | None
+    ) -> tuple[str, Question, Responder]:
+        """Check a message of a person. Who may answer may write."""
+        check_message(self._limits, text)
+        check_provenance(self._limits, provenance or UNKNOWN)
+        question, responder = await self._answerable(question_id, by)
+        check_room(question)
+        return text, question, responder
+
+    async def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+        """See `Desk.reply`."""
+        check_message(self._limits, text)
+        question = await self._own_question(question_id, "only the asker can reply")
+        if question.outcome is not None:
+            raise AlreadySettled(question_id, question.outcome)
+        return await self._move(
+            reply_move(question, self._asker, text, to=question.thread if to is None else to)
+        )
+
+    async def _changes_of(self, question_id: str) -> AsyncGenerator[None, None]:
+        self._ref(question_id)
+        end = await self._engine.store.feed_end(self._workspace)
+        yield
+        async with aclosing(self.follow_pages(after=end)) as pages:
+            async for page in pages:
+                if any(event.question_id == question_id for event in page):
+                    yield
+
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""
         check_limit(limit)
@@ -651,8 +713,12 @@ class LocalDesk(Desk):
         began, pause, steps_before = time.monotonic(), 0.0, None
         while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:
             question = await self._pending_question(move.question.id)
-            if move.kind not in ("withdraw", "withdraw_for"):
+            if move.kind == "reply" and not question.asked_back:
+                raise NothingToReply(question.id)
+            if move.kind not in ("withdraw", "withdraw_for", "reply"):
                 check_may_respond(question, move.responder)
+            if move.kind == "answer" and move.seen is not None and move.seen != question.thread:
+                raise ThreadMoved(question.id, seen=move.seen, thread=question.thread)
             if move.approves:
                 await self._check_stops(question)
             steps = None if question.overdue else question.steps_taken
@@ -701,7 +767,7 @@ class LocalDesk(Desk):
             if not due:
                 return found
             waited = time.monotonic() - began
-            if not any(each.steps[each.steps_taken].ends for each in due) and waited > _SHORT_PATIENCE:
+            if not any(each.next_step.ends for each in due) and waited > _SHORT_PATIENCE:
                 return found
             if waited > _PATIENCE:
                 raise StoreUnavailable("A question that has expired is locked by another process. Try again.")

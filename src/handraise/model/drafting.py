@@ -43,7 +43,7 @@ from handraise.model.json_values import (
 )
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.problems import InvalidQuestion, Problem
-from handraise.model.questions import Draft, drafted
+from handraise.model.questions import Draft, Replies, drafted
 from handraise.model.timelines import Timeline, steps_of
 from handraise.model.validation import MAX_TEXT, check_answer, fold, pattern_problem
 
@@ -104,6 +104,9 @@ class QuestionOptions(TypedDict, total=False):
 
     If the workspace has people, `recipients` and those of an escalation are compared with them: a name that
     nobody has is refused. Pass `check_recipients=False` if only your program knows these people.
+
+    `replies` says who replies if a person asks back: "program" or "model". Without it, people can only note something for
+    each other.
     """
 
     choices: Sequence[str | Option]
@@ -124,6 +127,7 @@ class QuestionOptions(TypedDict, total=False):
     if_exists: IfExists
     shared: bool
     check_recipients: bool
+    replies: Replies | None
 
 
 _OPTIONS = frozenset(QuestionOptions.__annotations__)
@@ -148,7 +152,7 @@ def compose(
     mistyped = list(_type_problems(options))
     if mistyped:
         raise InvalidQuestion(mistyped)
-    if problem := _if_exists_problem(options):
+    if problem := _if_exists_problem(options) or _replies_problem(options):
         raise InvalidQuestion([problem])
     form, misfits = _form(options, limits)
     timeline = _timeline(options)
@@ -171,6 +175,7 @@ def compose(
         trace=options.get("trace"),
         undo_for=seconds_of(options.get("undo_for", 0)),
         shared=options.get("shared", False),
+        replies=options.get("replies"),
     )
     problems = [*_draft_problems(draft, limits), *misfits]
     if isinstance(form, Approval):
@@ -194,6 +199,13 @@ def _if_exists_problem(options: QuestionOptions) -> Problem | None:
         return Problem("if_exists", f"expected 'equal' or 'keep', got {said!r}")
     if said == "keep" and options.get("key") is None:
         return Problem("if_exists", "it only applies to a key, so give a key")
+    return None
+
+
+def _replies_problem(options: QuestionOptions) -> Problem | None:
+    said = options.get("replies")
+    if said is not None and said not in get_args(Replies):
+        return Problem("replies", f"expected 'program', 'model' or None, got {said!r}")
     return None
 
 

@@ -23,6 +23,10 @@ HandraiseError
 ├── InvalidReport     (ValueError)       the report cannot be kept like this; nothing was recorded
 ├── NothingToReport                      the question was not answered, or its approval was not used
 ├── AlreadyReported                      another report was recorded before; carries it
+├── InvalidMessage    (ValueError)       the message cannot be kept like this; nothing was recorded
+├── CannotAskBack                        the asker cannot reply, so people can only note something
+├── NothingToReply                       nobody has asked the asker back, or it has replied already
+├── ThreadMoved                          somebody wrote something that this approval does not cover
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
 ├── Unauthenticated       (PermissionError)  the server does not know this key or session
 ├── InvalidRequest    (ValueError)       the server cannot read the request
@@ -304,6 +308,56 @@ class AlreadyReported(HandraiseError):
         how = "done" if report.ok else "failed"
         super().__init__(
             f"Question {question_id!r} was reported as {how} at {report.at:%Y-%m-%d %H:%M} UTC, and a report is final."
+        )
+
+
+class InvalidMessage(ProblemsError):
+    """The message cannot be kept like this; nothing was recorded."""
+
+    code = "invalid_message"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This message cannot be kept:", problems)
+
+
+class CannotAskBack(HandraiseError):
+    """The program that asked cannot reply; people can only note something for each other."""
+
+    code = "cannot_ask_back"
+
+    def __init__(self, question_id: str) -> None:
+        self.question_id = question_id
+        super().__init__(
+            f"Nobody would reply: the program that asked question {question_id!r} cannot. Write a note for the other "
+            "people instead, or decline."
+        )
+
+
+class NothingToReply(HandraiseError):
+    """Nobody has asked the asker back, or the asker has replied to everything already."""
+
+    code = "nothing_to_reply"
+
+    def __init__(self, question_id: str) -> None:
+        self.question_id = question_id
+        super().__init__(f"Nobody waits for a reply about question {question_id!r}.")
+
+
+class ThreadMoved(HandraiseError):
+    """An approval covers the conversation that its giver saw, and there are other messages now; nothing was recorded.
+
+    `seen` is how many messages they saw, `thread` how many there are.
+    """
+
+    code = "thread_moved"
+
+    def __init__(self, question_id: str, *, seen: int, thread: int) -> None:
+        self.question_id = question_id
+        self.seen = seen
+        self.thread = thread
+        super().__init__(
+            f"The conversation about question {question_id!r} has {thread} messages, and this approval covers {seen}. "
+            "Read the conversation, then decide again."
         )
 
 

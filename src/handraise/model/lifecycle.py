@@ -3,6 +3,7 @@
 pending ──answer──▶ answered        pending ──the clock──▶ expired, or answered by default
 pending ──decline─▶ declined        pending ──withdraw───▶ withdrawn
 pending ──attempt─▶ pending, or exhausted after `max_attempts`
+pending ──ask back, note, reply─▶ pending, with one more message in its thread
 
 Every store makes the same decision in one conditional statement; the memory store calls `transition`.
 """
@@ -28,7 +29,9 @@ from handraise.model.provenance import UNKNOWN, Provenance
 from handraise.model.questions import Draft, Question, Vote
 from handraise.model.validation import check_answer
 
-MoveKind = Literal["answer", "decline", "withdraw", "withdraw_for", "attempt", "grant"]
+MoveKind = Literal[
+    "answer", "decline", "withdraw", "withdraw_for", "attempt", "grant", "ask_back", "note", "reply"
+]
 
 _DECLINED_BALLOT = "declined"
 
@@ -51,7 +54,8 @@ class Move:
 
     `record` is stored in the event, and as the outcome if the move settles the question. If several people must
     agree, they do if their `ballot` is equal; a `negative` one ends a question that has a veto. `new_grant` is the grant
-    that an approval creates, `grant_id` the grant that a move uses.
+    that an approval creates, `grant_id` the grant that a move uses. `seen` is how many messages of the thread an approval
+    covers, or a reply answers; None if that does not matter.
     """
 
     question: Question
@@ -62,6 +66,7 @@ class Move:
     negative: bool = False
     new_grant: NewGrant | None = None
     grant_id: str | None = None
+    seen: int | None = None
 
     @property
     def by(self) -> str:
@@ -107,6 +112,7 @@ def answer_move(
         record=_without_none(record),
         ballot=ballot_of(question.form, value) if question.takes_votes else "",
         negative=is_denial(question.form, value),
+        seen=(provenance.seen or 0) if is_approval(question.form, value) else None,
         new_grant=_new_grant(question, value, grant_id),
     )
 
@@ -121,6 +127,7 @@ def grant_move(question: Question, grant: Grant) -> Move:
         responder=Responder(question.asker),
         record=record,
         grant_id=grant.id,
+        seen=0,  # nobody has said anything about this one
     )
 
 
@@ -141,6 +148,28 @@ def decline_move(
         ballot=_DECLINED_BALLOT,
         negative=True,
     )
+
+
+def ask_back_move(
+    question: Question, responder: Responder, text: str, *, provenance: Provenance = UNKNOWN
+) -> Move:
+    """Make the move of a person who asks the asker something."""
+    record = _without_none({"text": text, **provenance.record()})
+    return Move(question=question, kind="ask_back", responder=responder, record=record)
+
+
+def note_move(
+    question: Question, responder: Responder, text: str, *, provenance: Provenance = UNKNOWN
+) -> Move:
+    """Make the move of a person who notes something for the other people."""
+    record = _without_none({"text": text, **provenance.record()})
+    return Move(question=question, kind="note", responder=responder, record=record)
+
+
+def reply_move(question: Question, asker: str, text: str, *, to: int) -> Move:
+    """Make the move of an asker who replies to the messages up to this number."""
+    record: dict[str, Json] = {"text": text, "replies_to": to}
+    return Move(question=question, kind="reply", responder=Responder(asker), record=record, seen=to)
 
 
 def withdraw_move(question: Question, asker: str, *, reason: str | None = None) -> Move:
@@ -203,6 +232,10 @@ def transition(
     """
     if not is_open(question, now):
         return None
+    if move.kind == "reply":
+        return _replied(question, move)
+    if move.seen is not None and move.seen != question.thread:
+        return None
     if move.kind == "withdraw":
         if move.by != question.asker:
             return None
@@ -217,6 +250,8 @@ def transition(
         return None
     if move.new_grant is not None and move.new_grant.until is not None and move.new_grant.until <= now:
         return None
+    if move.kind in ("ask_back", "note"):
+        return _written(question, move)
     if move.kind == "attempt":
         tried = replace(question, attempts=question.attempts + 1)
         if tried.max_attempts is not None and tried.attempts >= tried.max_attempts:
@@ -235,6 +270,25 @@ def transition(
     return voted, EventKind.VOTED
 
 
+def _written(question: Question, move: Move) -> tuple[Question, EventKind] | None:
+    """The question after a message of a person. The asker is only asked if it can reply."""
+    number = question.thread + 1
+    if move.kind == "note":
+        return replace(question, thread=number), EventKind.NOTED
+    if question.replies is None:
+        return None
+    return replace(question, thread=number, asked_back=number), EventKind.ASKED_BACK
+
+
+def _replied(question: Question, move: Move) -> tuple[Question, EventKind] | None:
+    """The question after a reply. Somebody may have asked again after what the asker replies to."""
+    if move.by != question.asker or not question.asked_back or move.seen is None:
+        return None
+    number = question.thread + 1
+    waiting = question.asked_back if question.asked_back > move.seen else 0
+    return replace(question, thread=number, asked_back=waiting, replied=number), EventKind.REPLIED
+
+
 def is_open(question: Question, now: datetime) -> bool:
     """Whether a question is pending and has not expired."""
     return question.status is Status.PENDING and (question.expires_at is None or question.expires_at > now)
@@ -244,8 +298,9 @@ def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] |
     """Return the question after its next due step and the kind of its event, or None if nothing is due."""
     if question.due_at is None or question.due_at > now:
         return None
-    step = question.steps[question.steps_taken]
-    later = replace(question, steps_taken=question.steps_taken + 1)
+    step = question.next_step
+    # Steps that the asker's turn has put off are not taken.
+    later = question if question.is_askers_turn else replace(question, steps_taken=question.steps_taken + 1)
     match step.do:
         case "remind":
             return replace(later, stepped_at=now), EventKind.REMINDED
@@ -294,6 +349,11 @@ def _new_grant(question: Question, value: Json, grant_id: str | None) -> NewGran
 def is_denial(form: AnyForm, value: Json) -> bool:
     """Whether a checked answer refuses an approval."""
     return form.kind == "approval" and value["decision"] == "deny"
+
+
+def is_approval(form: AnyForm, value: Json) -> bool:
+    """Whether a checked answer approves an action."""
+    return form.kind == "approval" and value["decision"] == "approve"
 
 
 def _without_none(record: dict[str, Json]) -> dict[str, Json]:

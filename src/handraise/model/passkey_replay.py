@@ -14,6 +14,7 @@ from handraise.model.passkey_signatures import (
     declined,
     proof_from_json,
 )
+from handraise.model.thread_messages import MESSAGE_KINDS, digest_of_thread
 
 _DECIDE = frozenset({"voted", "answered", "declined"})
 
@@ -32,6 +33,7 @@ class PasskeyReplay:
         self._check = check
         self._registered: dict[str, _Registered] = {}
         self._asked: dict[str, str] = {}
+        self._threads: dict[str, list[tuple[str, str, str]]] = {}
         self.signed = 0
         """How many decisions were signed with a passkey."""
 
@@ -47,6 +49,8 @@ class PasskeyReplay:
             )
         elif kind == "asked" and (asked := record.get("asked") or {}).get("evidence") == "passkey":
             self._asked[question] = asked_digest(asked["form"]["kind"], asked["prompt"], asked["context"])
+        elif kind in MESSAGE_KINDS and question in self._asked:
+            self._threads.setdefault(question, []).append((kind, record["by"], data["text"]))
         elif kind in _DECIDE and question in self._asked and data.get("source", "person") == "person":
             return self._decision_fault(record, data, is_complete=is_complete)
         return None
@@ -67,6 +71,7 @@ class PasskeyReplay:
             record["workspace"],
             record["question"],
             asked=self._asked[record["question"]],
+            thread=digest_of_thread(self._threads.get(record["question"], [])[: data.get("seen") or 0]),
             by=record["by"],
             decision=answered(data["value"]) if "value" in data else declined(data.get("reason")),
             nonce=proof.nonce,

@@ -86,11 +86,19 @@ def declined(reason: str | None) -> Json:
 
 
 def decision_challenge(
-    workspace: str, question_id: str, *, asked: str, by: str, decision: Json, nonce: str
+    workspace: str,
+    question_id: str,
+    *,
+    asked: str,
+    thread: str | None,
+    by: str,
+    decision: Json,
+    nonce: str,
 ) -> bytes:
     """The challenge that an authenticator signs for exactly this decision of this person.
 
-    `asked` is the digest of what is decided about, and `nonce` makes it work once.
+    `asked` is the digest of what is decided about, `thread` that of the conversation that the person saw, and `nonce`
+    makes it work once.
     """
-    parts = [workspace, question_id, asked, by, decision, nonce]
+    parts = [workspace, question_id, asked, thread, by, decision, nonce]
     return hashlib.sha256(_DECISION + canonical_json(parts).encode()).digest()

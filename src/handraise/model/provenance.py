@@ -12,6 +12,7 @@ from handraise.model.json_values import Json, JsonValue, canonical_json, json_pr
 from handraise.model.passkey_signatures import PasskeyProof
 from handraise.model.problems import Problem
 
+_MANY = 1_000_000
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -20,13 +21,15 @@ class Provenance:
     """Where an answer came from. All of it is kept in the question's history and sealed with it.
 
     `channel` is where the person answered, and `evidence` how they were identified there. `shown_digest` is the SHA-256,
-    in hexadecimal, of the question as they saw it, if the channel knows that. `passkey` is what their passkey signed.
+    in hexadecimal, of the question as they saw it, if the channel knows that. `seen` is how many messages of its thread
+    they saw: an approval must cover all of them. `passkey` is what their passkey signed.
     `details` is anything else that the channel wants to keep.
     """
 
     channel: str | None = None
     evidence: str | None = None
     shown_digest: str | None = None
+    seen: int | None = None
     passkey: PasskeyProof | None = field(default=None, repr=False)
     details: JsonValue = field(default=None, repr=False)
 
@@ -36,6 +39,7 @@ class Provenance:
             "channel": self.channel,
             "evidence": self.evidence,
             "shown_digest": self.shown_digest,
+            "seen": self.seen,
             "details": self.details,
         }
         return record if self.passkey is None else record | {"passkey": self.passkey.record()}
@@ -56,6 +60,8 @@ def check_provenance(limits: Limits, provenance: Provenance, **texts: str | None
     )
     if provenance.shown_digest is not None and not _DIGEST.fullmatch(provenance.shown_digest):
         raise InvalidAnswer([Problem("shown_digest", "expected a SHA-256 in hexadecimal")])
+    if provenance.seen is not None and not 0 <= provenance.seen <= _MANY:
+        raise InvalidAnswer([Problem("seen", "expected how many messages of the thread the person saw")])
     details = provenance.details
     problems = list(json_problems(details, "details", depth=limits.json_depth))
     if not problems and details is not None and len(canonical_json(details)) > 2 * limits.json_bytes:

@@ -64,6 +64,9 @@ def needs_from_json(stored: list[dict[str, Any]]) -> tuple[Need, ...]:
     return tuple(Need(tuple(each["people"]), each["count"], each["stage"]) for each in stored)
 
 
+Replies = Literal["program", "model"]
+"""Who replies if a person asks back: the program that asked, or its model, which gets the question as a tool's result."""
+
 RequiredEvidence = Literal["session", "passkey"]
 """The evidence of a person that a policy can require: that they signed in, or a passkey that signed the decision."""
 
@@ -101,6 +104,8 @@ class Draft:
     """For how many seconds a person may take an answer back before it is sent."""
     shared: bool = False
     """Whether other askers of the workspace that use the same shared key get this question too."""
+    replies: Replies | None = None
+    """Who replies if a person asks back. If None, people can only note something for each other."""
     needs: tuple[Need, ...] = ()
     """Who must be among those who agree, if the policy says more than recipients and a quorum do."""
     evidence: RequiredEvidence | None = None
@@ -178,6 +183,12 @@ class Question(Draft):
     steps_taken: int = 0
     stepped_at: datetime | None = None
     """When the last step of its timeline that did not end it was done."""
+    thread: int = 0
+    """How many messages people and the asker have written to each other; see `Desk.thread`."""
+    asked_back: int = 0
+    """The number of the last message that waits for the asker's reply; 0 if none does."""
+    replied: int = 0
+    """The number of the asker's last reply. An approving vote from before it does not count any more."""
     outcome: Outcome | None = None
     consumed_at: datetime | None = None
     taken_back_at: datetime | None = None
@@ -202,6 +213,11 @@ class Question(Draft):
         if isinstance(self.form, Approval) and isinstance(self.outcome, Answered):
             return decision_of(self.form, self.outcome.value)
         return None
+
+    @property
+    def is_askers_turn(self) -> bool:
+        """Whether people wait for the asker's reply. Reminders and escalations pause meanwhile; the expiry does not."""
+        return self.status is Status.PENDING and self.asked_back > 0
 
     @property
     def audience(self) -> tuple[str, ...]:
@@ -241,7 +257,14 @@ class Question(Draft):
         """When the timeline's next step is due, or None."""
         if self.status is not Status.PENDING or self.steps_taken >= len(self.steps):
             return None
+        if self.is_askers_turn:
+            return self.expires_at
         return self._when(self.steps_taken)
+
+    @property
+    def next_step(self) -> Step:
+        """The timeline's next step. While it is the asker's turn, only the last one is taken."""
+        return self.steps[-1 if self.is_askers_turn else self.steps_taken]
 
     def _when(self, place: int) -> datetime:
         """When this step is due, as far as is known now."""

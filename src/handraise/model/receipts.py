@@ -13,6 +13,7 @@ from handraise.model.json_values import Json, digest
 from handraise.model.lifecycle import ballot_of
 from handraise.model.outcomes import Answered, Source
 from handraise.model.questions import Question
+from handraise.model.thread_messages import messages_of, thread_digest
 
 RECEIPT_LIFETIME = timedelta(minutes=15)
 """How long a receipt is valid at most. While the approval is unused, its asker can get a new one."""
@@ -47,7 +48,8 @@ class Receipt:
     `digest` is that of the approved action, with the changes that people made. `id` is the same in every receipt
     of one approval, so another receipt never allows a second use. `approvers` are the people who approved; for a
     grant, the person who gave it; for a policy, nobody. `policy_version` is the version of the policy that
-    applied to the question, if there was one.
+    applied to the question, if there was one. `thread` is the digest of the conversation before the approval, if there
+    was one.
     """
 
     workspace: str
@@ -58,6 +60,7 @@ class Receipt:
     source: Source
     approvers: tuple[Approver, ...]
     policy_version: int | None
+    thread: str | None
     issued_at: datetime
     expires_at: datetime
 
@@ -85,6 +88,7 @@ class Receipt:
                 for each in self.approvers
             ],
             "policy_version": self.policy_version,
+            "thread": self.thread,
             "iat": _seconds(self.issued_at),
             "exp": _seconds(self.expires_at),
             "jti": self.id,
@@ -115,6 +119,7 @@ def receipt_of(question: Question, history: Sequence[Event], approval: UsableApp
         source=outcome.source,
         approvers=tuple(_approvers(question, outcome, history)),
         policy_version=None if question.ruling is None else question.ruling.version,
+        thread=thread_digest(messages_of(history)),
         issued_at=approval.now,
         expires_at=latest if approval.ends is None else min(latest, approval.ends),
     )
@@ -137,6 +142,7 @@ def receipt_from_claims(claims: Json) -> Receipt:
                 for each in claims["approvers"]
             ),
             policy_version=_version(claims.get("policy_version")),
+            thread=_optional(claims.get("thread")),
             issued_at=_instant(claims["iat"]),
             expires_at=_instant(claims["exp"]),
         )

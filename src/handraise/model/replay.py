@@ -18,8 +18,9 @@ from handraise.model.seals import instant_text
 
 ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
 """Kinds of events that settle a question."""
-_WHILE_PENDING = frozenset({"attempted", "voted", "reminded", "escalated", "sent", "joined"})
-_CHECKED = ("asker", "recipients", "steps", "quorum", "needs", "ruling")
+_MESSAGES = frozenset({"asked_back", "noted", "replied"})
+_WHILE_PENDING = frozenset({"attempted", "voted", "reminded", "escalated", "sent", "joined", *_MESSAGES})
+_CHECKED = ("asker", "recipients", "steps", "quorum", "needs", "ruling", "replies")
 """What is kept of a question as it was asked."""
 _OF_APPROVALS = frozenset({"consumed", "taken_back"})
 
@@ -44,6 +45,7 @@ def row_record(question: Question) -> dict[str, Json]:
         "consumed": question.consumed_at is not None,
         "taken_back": question.taken_back_at is not None,
         "report": None if question.report is None else _report(question.report),
+        "thread": question.thread,
     }
 
 
@@ -109,6 +111,7 @@ class QuestionReplay:
         reported: _Step | None = None
         used: set[str] = set()
         votes: dict[str | None, Json] = {}
+        thread = 0
         for number, step in enumerate(sorted(self._steps, key=lambda step: step.order)):
             where = (step.place, step.cursor)
             if (step.kind == "asked") != (number == 0):
@@ -117,8 +120,16 @@ class QuestionReplay:
                 return Inconsistency(
                     f"the question was {ending.kind} before, so this cannot have happened", *where
                 )
+            if step.kind in _MESSAGES:
+                if why := self._why_not_written(step):
+                    return Inconsistency(why, *where)
+                thread += 1
+                if step.kind == "replied":  # who had approved before must approve again
+                    votes = {voter: vote for voter, vote in votes.items() if not _is_approval(vote)}
             if step.kind == "voted" or step.kind in ENDINGS:
                 votes[step.by] = (step.data or {}).get("value")
+                if _is_uncovered(step, thread):
+                    return Inconsistency("the approval does not cover the whole conversation", *where)
             if step.kind in ENDINGS:
                 if why := self._why_not(step, votes):
                     return Inconsistency(why, *where)
@@ -136,6 +147,7 @@ class QuestionReplay:
         said = {
             **self._expected(ending, used),
             "report": None if reported is None else _report(_reported(reported)),
+            "thread": thread,
         }
         differing = [name for name, value in said.items() if not _same(value, row.get(name))]
         if differing:
@@ -187,6 +199,16 @@ class QuestionReplay:
             return "the policy did not decide this, according to the rules that matched"
         return None
 
+    def _why_not_written(self, step: _Step) -> str | None:
+        """Why this message cannot have been written, or None."""
+        if "asker" not in self._asked:
+            return None
+        if (step.kind == "replied") != (step.by == self._asked["asker"]):
+            return "only the asker replies, and only people ask it back or note something"
+        if step.kind == "asked_back" and self._asked.get("replies") is None:
+            return "the asker cannot reply, so nobody can have asked it back"
+        return None
+
     def _why_not_reported(self, step: _Step, ending: _Step | None, used: set[str]) -> str | None:
         """Why nothing can have been reported then, or None."""
         if ending is None or ending.kind != "answered":
@@ -210,6 +232,17 @@ def _approves(ending: _Step, used: _Step) -> bool:
     if not isinstance(value, dict) or value.get("decision") != "approve":
         return False
     return used.kind != "consumed" or (used.data or {}).get("digest") == value.get("digest")
+
+
+def _is_approval(value: Json) -> bool:
+    return isinstance(value, dict) and value.get("decision") == "approve" and "digest" in value
+
+
+def _is_uncovered(step: _Step, thread: int) -> bool:
+    """Whether a person approved an action after messages that they had not seen."""
+    data = step.data or {}
+    is_persons = data.get("source", "person") == "person"
+    return is_persons and _is_approval(data.get("value")) and (data.get("seen") or 0) != thread
 
 
 def _among(names: Collection[str], people: set[str | None]) -> set[str | None]:

@@ -1,8 +1,8 @@
-"""The order of pending questions: escalated first, then by expiry, by risk, and by age.
+"""The order of pending questions: escalated first, then by expiry, by risk, and by age; last those that wait for their asker.
 
 A store keeps one number with each pending question and indexes it; equal numbers are ordered by the
-question's id, which is time-ordered. The number changes only when the question is escalated, so pages are
-stable.
+question's id, which is time-ordered. The number changes only when the question is escalated, or when it becomes or was
+the asker's turn, so pages are stable.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ FOLD = 20
 """If one asker has more equal questions than this, they are one row of a list."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOT_ESCALATED = 2**50
+ASKERS_TURN = 2**51
 _NEVER = 2**40
 _RISKS = {"high": 0, "medium": 1, "low": 2, None: 3}
 
@@ -33,7 +34,8 @@ def urgency_of(question: Question) -> int:
     if last is not None and last.ends:
         # The planned end: a delay by a late step does not change the order.
         seconds = (question.asked_at + last.after - _EPOCH) // timedelta(seconds=1)
-    return (0 if is_escalated(question) else NOT_ESCALATED) + 4 * seconds + _RISKS[question.risk]
+    waiting = (0 if is_escalated(question) else NOT_ESCALATED) + 4 * seconds + _RISKS[question.risk]
+    return waiting + ASKERS_TURN if question.is_askers_turn else waiting
 
 
 def folded(places: Iterable[tuple[str, Hashable]]) -> list[tuple[str, ...]]:

@@ -11,16 +11,21 @@ from handraise.model.deliveries import Reason
 from handraise.model.json_values import Json
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Question
+from handraise.model.thread_messages import ThreadMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A question to notify somebody of, and the page where that person can answer it."""
+    """A question to notify somebody of, and the page where that person can answer it.
+
+    `thread` is what people and the asker have written about it: an approval covers what the message shows of it.
+    """
 
     delivery_id: str
     question: Question
     reason: Reason
     link: str = field(repr=False)
+    thread: Sequence[ThreadMessage] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

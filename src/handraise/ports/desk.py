@@ -7,6 +7,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from inspect import isawaitable
@@ -15,7 +16,14 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 from handraise.model.answer_types import python_value, typed
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.durations import Span, seconds_of
-from handraise.model.errors import ForkedDesk, NotAnswered, QuestionNotFound, WrongLoop
+from handraise.model.errors import (
+    AlreadySettled,
+    ForkedDesk,
+    NotAnswered,
+    NothingToReply,
+    QuestionNotFound,
+    WrongLoop,
+)
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
@@ -25,6 +33,8 @@ from handraise.model.people import Responder
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.replay import ENDINGS
+from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.ports.clock import IdFactory
 from handraise.ports.store import Durability, Recovered
 
@@ -34,6 +44,9 @@ T = TypeVar("T")
 
 Show: TypeAlias = Callable[[Question], Awaitable[None] | None]
 """Shows a question to people."""
+
+ReplyWith: TypeAlias = Callable[[ThreadMessage], Awaitable[str | None] | str | None]
+"""Gives the reply to what a person asked back; None replies nothing, and they go on waiting."""
 
 Close: TypeAlias = Callable[[], Awaitable[None]]
 """Closes a desk and everything that was opened for it."""
@@ -87,6 +100,11 @@ def _say_what_waits(question: Question) -> None:
         who = ", ".join(question.recipients[:5]) or "anyone"
         where = question.url or f"answer it with: handraise answer {question.id}"
         _log.info("question %s waits for %s: %s", question.id, who, where)
+
+
+def _with_replies(options: QuestionOptions, reply_with: ReplyWith | None) -> QuestionOptions:
+    """The same options; if a function replies, people may ask back."""
+    return options if reply_with is None or "replies" in options else {**options, "replies": "program"}
 
 
 class OpenedIn:
@@ -197,12 +215,23 @@ class Desk(ABC):
 
     @overload
     async def ask(
-        self, prompt: str, *, into: type[T], timeout: Span | None = None, **options: Unpack[QuestionOptions]
+        self,
+        prompt: str,
+        *,
+        into: type[T],
+        timeout: Span | None = None,
+        reply_with: ReplyWith | None = None,
+        **options: Unpack[QuestionOptions],
     ) -> T: ...
 
     @overload
     async def ask(
-        self, prompt: str, *, timeout: Span | None = None, **options: Unpack[QuestionOptions]
+        self,
+        prompt: str,
+        *,
+        timeout: Span | None = None,
+        reply_with: ReplyWith | None = None,
+        **options: Unpack[QuestionOptions],
     ) -> Any: ...
 
     async def ask(
@@ -211,6 +240,7 @@ class Desk(ABC):
         *,
         into: Any = None,
         timeout: Span | None = None,
+        reply_with: ReplyWith | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Any:
         """Store a question, wait, and return the value of its answer.
@@ -218,30 +248,66 @@ class Desk(ABC):
         `into` is the type to return; the form is made from it unless you give `form` or `choices`. If the
         question ends without an answer, this raises `NotAnswered`; the wait's own `timeout` raises
         `StillPending` and leaves the question unchanged. An approval is refused with `InvalidQuestion`: use
-        `request_approval`, which returns the action only once.
+        `request_approval`, which returns the action only once. `reply_with` lets people ask back; see `wait`.
         """
         if isinstance(options.get("form"), Approval):
             raise InvalidQuestion([Problem("form", _USE_APPROVE)])
         reading = None if into is None else typed(into)
         if reading is not None and "form" not in options and "choices" not in options:
             options["form"] = reading.form
-        question = await self.post(prompt, **options)
+        question = await self.post(prompt, **_with_replies(options, reply_with))
         if isinstance(question.form, Approval):  # the key named a stored approval
             raise InvalidQuestion([Problem("key", _USE_APPROVE)])
         _say_what_waits(question)
-        outcome = await self.wait(question.id, timeout=timeout)
+        outcome = await self.wait(question.id, timeout=timeout, reply_with=reply_with)
         if not isinstance(outcome, Answered):
             raise NotAnswered(question.id, outcome)
         return reading.read(outcome.value) if reading else python_value(question.form, outcome.value)
 
-    async def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
+    async def wait(
+        self, question_id: str, *, timeout: Span | None = None, reply_with: ReplyWith | None = None
+    ) -> Outcome:
         """Return the outcome as soon as there is one. A `timeout` raises `StillPending` and changes nothing.
 
-        If it is unknown then whether there is an answer, it raises `StoreUnavailable`.
+        If it is unknown then whether there is an answer, it raises `StoreUnavailable`. `reply_with` is called with each
+        message that a person asks back, and its result is the reply. What it raises ends the wait.
         """
-        return await self._outcome_of(
+        outcome = self._outcome_of(
             self._ref(question_id), timeout=None if timeout is None else seconds_of(timeout)
         )
+        if reply_with is None:
+            return await outcome
+        return await self._while_replying(question_id, outcome, reply_with)
+
+    async def _while_replying(
+        self, question_id: str, outcome: Awaitable[Outcome], reply_with: ReplyWith
+    ) -> Outcome:
+        waiting = asyncio.ensure_future(outcome)
+        replying = asyncio.create_task(self._reply_to_all(question_id, reply_with))
+        try:
+            await asyncio.wait({waiting, replying}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                await (
+                    replying
+                )  # raises what the function raised; it ends by itself if the question is settled
+            return await waiting
+        finally:
+            waiting.cancel()
+            replying.cancel()
+            await asyncio.gather(waiting, replying, return_exceptions=True)
+
+    async def _reply_to_all(self, question_id: str, reply_with: ReplyWith) -> None:
+        """Reply to what people ask back, and have asked back before, until the question is settled."""
+        replied = (await self.get(question_id)).replied
+        async with aclosing(self.messages(question_id, after=replied)) as messages:
+            async for message in messages:
+                given = reply_with(message)
+                text = await given if isawaitable(given) else given
+                if text is not None:
+                    with suppress(
+                        AlreadySettled, NothingToReply
+                    ):  # an answer, or another process, was faster
+                        await self.reply(question_id, text, to=message.number)
 
     async def wait_any(
         self,
@@ -332,22 +398,25 @@ class Desk(ABC):
         *,
         prompt: str | None = None,
         timeout: Span | None = None,
+        reply_with: ReplyWith | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Action:
         """Ask for the approval of an action, wait, and return the action: execute it now, it is returned only once.
 
         A valid grant answers at once. Any ending but an approval raises `NotApproved`; the wait's own
-        `timeout` raises `StillPending` and leaves the question unchanged.
+        `timeout` raises `StillPending` and leaves the question unchanged. `reply_with` lets people ask back; see `wait`.
         """
         options["form"] = approval
-        question = await self.post(prompt or f"May I run {approval.action.tool}?", **options)
+        question = await self.post(
+            prompt or f"May I run {approval.action.tool}?", **_with_replies(options, reply_with)
+        )
         if not (isinstance(question.form, Approval) and question.form.digest == approval.digest):
             raise InvalidQuestion(
                 [Problem("key", "it names the approval of another action: choose another key")]
             )
         if question.outcome is None and await self.apply_grant(question.id) is None:
             _say_what_waits(question)
-            await self.wait(question.id, timeout=timeout)
+            await self.wait(question.id, timeout=timeout, reply_with=reply_with)
         return await self.consume_approval(question.id)
 
     @abstractmethod
@@ -427,6 +496,66 @@ class Desk(ABC):
         A report is final. The same one again changes nothing; another one raises `AlreadyReported`. A question that was
         not answered, and an approval that was not consumed, raise `NothingToReport`.
         """
+
+    @abstractmethod
+    async def ask_back(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """Ask the asker something about its question, which stays pending; return the question as it is then.
+
+        It is the asker's turn then: reminders and escalations pause until it replies. The expiry does not. Raises
+        `CannotAskBack` if the asker said that nobody can reply.
+        """
+
+    @abstractmethod
+    async def note(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        by: str | Responder,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """Note something for the other people who may answer; return the question as it is then.
+
+        An agent does not see the text of a note.
+        """
+
+    @abstractmethod
+    async def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+        """Reply to what people asked this desk's asker, and return the question as it is then.
+
+        `to` is the number of the message that you reply to, and of all before it; without it, all that were written so far.
+        If nobody waits for a reply, this raises `NothingToReply`. People who had approved before must approve again.
+        """
+
+    async def thread(self, question_id: str) -> Sequence[ThreadMessage]:
+        """Return all messages that people and the asker have written about a question, oldest first."""
+        return messages_of(await self.history(question_id))
+
+    async def messages(self, question_id: str, *, after: int = 0) -> AsyncGenerator[ThreadMessage, None]:
+        """Yield what people ask back, as it comes, until the question is settled. Notes and replies are left out.
+
+        `after` is the number of the last message that you have seen.
+        """
+        async with aclosing(self._changes_of(question_id)) as changes:
+            async for _ in changes:
+                history = await self.history(question_id)
+                for message in messages_of(history)[after:]:
+                    after = message.number
+                    if message.kind == "asked_back":
+                        yield message
+                if any(event.kind in ENDINGS for event in history):
+                    return
+
+    @abstractmethod
+    def _changes_of(self, question_id: str) -> AsyncGenerator[None, None]:
+        """Yield once no later change can be missed, then whenever something has happened to the question."""
 
     @abstractmethod
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:

@@ -79,6 +79,12 @@ def event_text(
             text = done if data.get("ok") is True else gettext("Reported by {person} as failed")
             written = (str(data[name]) for name in ("text", "link") if data.get(name))
             return EventText(text.format(person=person), tuple(map(visible, written)))
+        case EventKind.ASKED_BACK:
+            return EventText(gettext("{person} asked the agent").format(person=person), _written(data))
+        case EventKind.NOTED:
+            return EventText(gettext("A note by {person}").format(person=person), _written(data))
+        case EventKind.REPLIED:
+            return EventText(gettext("A reply by {person}").format(person=person), _written(data))
         case EventKind.REVOKED:
             return EventText(gettext("The grant was revoked by {person}").format(person=person))
         case EventKind.SENT:
@@ -91,6 +97,11 @@ def event_text(
             return EventText(gettext("No notification was delivered"))
         case _:
             assert_never(event.kind)
+
+
+def _written(data: Mapping[str, Json]) -> tuple[str, ...]:
+    """What somebody wrote. Agents do not see what people note for each other."""
+    return (visible(str(data["text"])),) if data.get("text") else ()
 
 
 def _outcome(event: Event, data: Mapping[str, Json]) -> Outcome:

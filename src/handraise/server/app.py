@@ -24,6 +24,7 @@ from handraise.server.api import (
     receipt_routes,
     statistics_routes,
     stop_routes,
+    thread_routes,
     tool_result_routes,
 )
 from handraise.server.api.health_routes import Readiness
@@ -54,6 +55,7 @@ from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 
 API: tuple[APIRouter, ...] = (
     question_routes.router,
+    thread_routes.router,
     statistics_routes.router,
     receipt_routes.router,
     question_link_routes.router,

@@ -24,6 +24,7 @@ PROMISES = {
     "P12": "An answer that does not fit leaves the question pending, and its giver is told why.",
     "P13": "The result says how it came about.",
     "P14": "An acknowledged policy applies to every question posted after it, on every server.",
+    "P15": "An approval covers the conversation its giver saw; an approval of an older one is refused.",
     "P16": "An approval is used within its validity, at most once, and never after it was taken back.",
     "P17": "Everything an administrator does is in the audit trail, with their name.",
     "P18": "After an acknowledged stop, nothing it covers is given out.",

@@ -14,9 +14,11 @@ from handraise.model.errors import (
     AlreadySettled,
     ApprovalLapsed,
     ApprovalTakenBack,
+    CannotAskBack,
     DeskClosed,
     GrantNotFound,
     InvalidAnswer,
+    InvalidMessage,
     InvalidPolicy,
     InvalidReport,
     InvalidRequest,
@@ -24,6 +26,7 @@ from handraise.model.errors import (
     NoReceiptKey,
     NotApproved,
     NotFound,
+    NothingToReply,
     NothingToReport,
     PermissionDenied,
     PolicyChanged,
@@ -34,6 +37,7 @@ from handraise.model.errors import (
     RequestConflict,
     Stopped,
     StoreUnavailable,
+    ThreadMoved,
     TooManyRequests,
     Unauthenticated,
 )
@@ -56,6 +60,10 @@ STATUSES: dict[type[HandraiseError], int] = {
     InvalidReport: 422,
     NothingToReport: 409,
     AlreadyReported: 409,
+    InvalidMessage: 422,
+    CannotAskBack: 409,
+    NothingToReply: 409,
+    ThreadMoved: 409,
     NotApproved: 409,
     ApprovalLapsed: 409,
     ApprovalTakenBack: 409,
@@ -97,7 +105,7 @@ class ProblemEntry(Record):
 class ProblemDocument(Record):
     """What went wrong. `problems` lists each problem; `outcome` is how a settled question ended; `stop` is what stops it.
 
-    `report` is the one that was made before.
+    `report` is the one that was made before. `seen` is how many messages an approval covers, `thread` how many there are.
     """
 
     type: str
@@ -112,6 +120,8 @@ class ProblemDocument(Record):
     reason: str | None = None
     retry_after: float | None = None
     quota: int | None = None
+    seen: int | None = None
+    thread: int | None = None
     stop: StopRecord | None = None
 
 
@@ -135,6 +145,8 @@ def problem_of(error: HandraiseError) -> ProblemDocument:
         reason=getattr(error, "reason", None),
         retry_after=getattr(error, "retry_after", None),
         quota=getattr(error, "quota", None),
+        seen=getattr(error, "seen", None),
+        thread=getattr(error, "thread", None),
         stop=StopRecord.of(error.stop) if isinstance(error, Stopped) else None,
     )
 
@@ -176,6 +188,10 @@ _TITLES = {
     "invalid_report": "This report cannot be kept",
     "nothing_to_report": "There is nothing to report yet",
     "already_reported": "Something else was reported before",
+    "invalid_message": "This message cannot be kept",
+    "cannot_ask_back": "The asker cannot reply",
+    "nothing_to_reply": "Nobody waits for a reply",
+    "thread_moved": "The conversation has moved on",
     "not_approved": "The action is not approved",
     "approval_lapsed": "The approval is no longer valid",
     "approval_taken_back": "The approval was taken back",
@@ -243,6 +259,12 @@ _ERRORS: dict[str, _Reader] = {
         subject, document.reason or document.detail
     ),
     "already_reported": _reported,
+    "invalid_message": lambda document, *_: InvalidMessage(_problems(document)),
+    "cannot_ask_back": lambda _, subject, *__: CannotAskBack(subject),
+    "nothing_to_reply": lambda _, subject, *__: NothingToReply(subject),
+    "thread_moved": lambda document, subject, *_: ThreadMoved(
+        subject, seen=document.seen or 0, thread=document.thread or 0
+    ),
     "not_approved": lambda document, subject, *_: _refused(NotApproved, document, subject),
     "approval_lapsed": lambda document, subject, *_: _refused(ApprovalLapsed, document, subject),
     "approval_taken_back": lambda document, subject, *_: _refused(ApprovalTakenBack, document, subject),

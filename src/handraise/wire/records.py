@@ -14,9 +14,10 @@ from handraise.model.forms import AnyForm, Scope
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.outcomes import Outcome, Source, Status, outcome_of
-from handraise.model.questions import Need, Question, RequiredEvidence, Vote
+from handraise.model.questions import Need, Question, Replies, RequiredEvidence, Vote
 from handraise.model.reports import Report
 from handraise.model.rulings import Effect, RuleMode, Ruling, ruling_from_json
+from handraise.model.thread_messages import MessageKind, ThreadMessage
 from handraise.model.timelines import Escalation, Timeline, steps_of
 from handraise.model.workspace_events import WorkspaceEvent, WorkspaceEventKind
 from handraise.ports import Durability, Recovered
@@ -198,6 +199,7 @@ class QuestionRecord(Record):
     max_attempts: int | None = None
     undo_for: float = 0.0
     shared: bool = False
+    replies: Replies | None = None
     needs: tuple[NeedRecord, ...] = ()
     evidence: RequiredEvidence | None = None
     ruling: RulingRecord | None = None
@@ -209,6 +211,9 @@ class QuestionRecord(Record):
     attempts: int = 0
     votes: tuple[VoteRecord, ...] = ()
     missing: tuple[int, ...] = ()
+    thread: int = 0
+    asked_back: int = 0
+    replied: int = 0
     steps_taken: int = 0
     stepped_at: datetime | None = None
     outcome: OutcomeRecord | None = None
@@ -297,6 +302,28 @@ class EventRecord(Record):
     def event(self) -> Event:
         """The event of the record."""
         return Event(**dict(self))
+
+
+class MessageRecord(Record):
+    """One message of a question's thread. An agent gets notes without their text: they are not for the asker."""
+
+    number: int
+    kind: MessageKind
+    by: str
+    at: datetime
+    text: str
+    channel: str | None = None
+
+    @classmethod
+    def of(cls, message: ThreadMessage) -> MessageRecord:
+        """The record of a message."""
+        return cls(**{each.name: getattr(message, each.name) for each in fields(message)})
+
+
+class Thread(Record):
+    """All messages that people and the asker have written about a question, oldest first."""
+
+    items: tuple[MessageRecord, ...]
 
 
 class EventPage(Record):

@@ -12,7 +12,7 @@ from handraise.model.forms import Action, AnyForm, Option
 from handraise.model.identities import Role
 from handraise.model.json_values import text_problem
 from handraise.model.problems import InvalidQuestion, Problem
-from handraise.model.questions import Draft
+from handraise.model.questions import Draft, Replies
 from handraise.wire.records import Seconds, TimelineRecord
 
 QUESTION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
@@ -74,6 +74,7 @@ class PostQuestion(Request):
     if_exists: IfExists = "equal"
     shared: bool = False
     check_recipients: bool = True
+    replies: Replies | None = None
 
     @pydantic.field_validator("form", mode="before")
     @classmethod
@@ -102,6 +103,7 @@ class PostQuestion(Request):
             "max_attempts",
             "undo_for",
             "shared",
+            "replies",
         ]
         timeline = draft.timeline
         return cls(
@@ -127,13 +129,15 @@ class ResponseRequest(Request):
     """Details of an answer. `by` may only be the person who is signed in.
 
     `channel` is where they answered. `evidence` may be weaker than what the server knows, never stronger.
-    `shown_digest` is the SHA-256 of the question as they saw it there, in hexadecimal.
+    `shown_digest` is the SHA-256 of the question as they saw it there, in hexadecimal. `seen` is how many messages of its
+    thread they saw: an approval is refused if there are others.
     """
 
     by: str | None = None
     channel: str | None = None
     evidence: str | None = None
     shown_digest: str | None = None
+    seen: Annotated[int, pydantic.Field(ge=0, le=1_000_000)] | None = None
     details: Any = None
 
 
@@ -154,6 +158,19 @@ class TakeBack(Request):
 
     by: str | None = None
     reason: str | None = None
+
+
+class WriteMessage(ResponseRequest):
+    """A message of a person: to the asker, or a note for the other people."""
+
+    text: str
+
+
+class ReplyToPeople(Request):
+    """A reply of the asker to the message with the number `to` and all before it; without it, to all so far."""
+
+    text: str
+    to: Annotated[int, pydantic.Field(ge=0, le=1_000_000)] | None = None
 
 
 class ReportQuestion(Request):

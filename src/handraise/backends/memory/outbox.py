@@ -19,7 +19,13 @@ from handraise.model.workspace_events import address_put, address_removed, routi
 from handraise.ports import Clock
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
 
-_TOLD = (EventKind.ASKED, EventKind.REMINDED, EventKind.ESCALATED)
+_TOLD = (
+    EventKind.ASKED,
+    EventKind.REMINDED,
+    EventKind.ESCALATED,
+    EventKind.NOTED,
+    EventKind.REPLIED,
+)
 _ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
 
 
@@ -193,7 +199,7 @@ class MemoryOutbox:
                 kind=event.kind,
                 at=event.at,
                 now=event.at,
-                data={"to": data["to"]} if "to" in data else None,
+                data=_kept_of(event, data),
             )
 
     def _route(self, workspace: str, routed: RoutedEntry) -> int:
@@ -247,6 +253,13 @@ class MemoryOutbox:
 
     def _now(self) -> datetime:
         return now_by(self._clock)
+
+
+def _kept_of(event: Event, data: dict[str, Json]) -> Json:
+    """What an entry says besides the kind of its event: who is asked now, or who wrote the note."""
+    if event.kind is EventKind.NOTED:
+        return {"by": event.by}
+    return {"to": data["to"]} if "to" in data else None
 
 
 def _message_of(delivery: Delivery) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.pagination import paged, read_cursor, settled_page
@@ -57,6 +58,13 @@ _Right = tuple[Responder, bool | None]
 """Who voted or gave a grant, and what the directory said about that."""
 
 
+class _Ballot(NamedTuple):
+    """By what right a vote was given, and how many messages it covers; None if that does not matter."""
+
+    right: _Right
+    seen: int | None
+
+
 class MemoryStore:
     """Questions in dictionaries. No method awaits anything, so each is atomic on the event loop."""
 
@@ -80,7 +88,7 @@ class MemoryStore:
         self.decides: Callable[[str, Ruling | None], bool] = lambda _, __: True
         self.checked: Callable[[Ref, str | None, str], None] = lambda _, __, ___: None
         self.stop_for: Callable[[Draft | Question], Stop | None] = lambda _: None
-        self._voters: dict[Ref, dict[str, _Right]] = {}
+        self._voters: dict[Ref, dict[str, _Ballot]] = {}
         self._givers: dict[Ref, _Right] = {}
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
@@ -112,7 +120,7 @@ class MemoryStore:
             if done[0].votes:
                 voters = self._voters.setdefault(question.ref, {})
                 if move.kind in ("answer", "decline"):
-                    voters[move.by] = self._right(question, move.responder)
+                    voters[move.by] = _Ballot(self._right(question, move.responder), move.seen)
                 uncounted = sorted(voters.keys() - {vote.by for vote in done[0].votes})
                 if done[1] is EventKind.VOTED and uncounted:
                     data = {**data, "uncounted": uncounted}
@@ -212,7 +220,7 @@ class MemoryStore:
             for question_id in list(self._pending.get(place, [])):
                 question = self._questions[Ref(place, question_id)]
                 while done := next_step(question, self._now()):
-                    step = question.steps[question.steps_taken]
+                    step = question.next_step
                     data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
                     question = self._keep(*done, data=data)
                 if question.status is not Status.PENDING:
@@ -634,13 +642,17 @@ class MemoryStore:
         return self._still_may(question, self._givers[Ref(grant.workspace, grant.id)])
 
     def _counts(self, question: Question, vote: Vote) -> bool:
-        return self._still_may(question, self._voters[question.ref][vote.by])
+        """Whether the vote of somebody else still counts. An approval from before the asker's last reply does not."""
+        given = self._voters[question.ref][vote.by]
+        if given.seen is not None and given.seen < question.replied:
+            return False
+        return self._still_may(question, given.right)
 
     def _groups_of(self, move: Move, person: str) -> Collection[str]:
         """The groups of a voter: those in the directory, or if it does not know them, those that were vouched for."""
         ref = move.question.ref
         known = self.groups_known(ref.workspace, person)
-        given = move.responder if person == move.by else self._voters[ref][person][0]
+        given = move.responder if person == move.by else self._voters[ref][person].right[0]
         return given.groups if known is None else known
 
     def _right(self, question: Question, responder: Responder) -> _Right:

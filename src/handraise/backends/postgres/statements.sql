@@ -11,11 +11,11 @@ with given as materialized (
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
         :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
         :recipients::text[], :quorum::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
-        :expire_after::float8[], :undo_for::float8[], :shared::bool[], :needs::text[], :evidence::text[],
+        :expire_after::float8[], :undo_for::float8[], :shared::bool[], :replies::text[], :needs::text[], :evidence::text[],
         :ruling::text[], :policy_version::int[], :rule::text[], :ended_as::text[], :ended_with::text[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
-        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared, needs, evidence,
+        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared, replies, needs, evidence,
         ruling, policy_version, rule, ended_as, ended_with
     )
 ),
@@ -67,15 +67,15 @@ draft as materialized (
 posted as (
     insert into handraise.questions (
         asked_at, expires_at, max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
-        trace, recipients, prompt, form, context, state, steps, undo_for, shared, needs, evidence, ruling,
-        status, settled_at, outcome
+        trace, recipients, prompt, form, context, state, steps, undo_for, shared, replies, needs, evidence,
+        ruling, status, settled_at, outcome
     )
     select
         coalesce(:now::timestamptz, now()),
         coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
         max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
         trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, shared,
-        needs::jsonb, evidence, ruling::json, coalesce(ended_as, 'pending'),
+        replies, needs::jsonb, evidence, ruling::json, coalesce(ended_as, 'pending'),
         case when ended_as is not null then coalesce(:now::timestamptz, now()) end, ended_with::json
     from draft
     where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
@@ -143,17 +143,24 @@ with move as materialized (
     from unnest(
         :workspace::text[], :id::text[], :kind::text[], :actor::text[], :principals::text[],
         :record::text[], :ballot::text[], :negative::bool[], :channel::text[], :granting::text[],
-        :grant_id::text[]
-    ) as t (workspace, id, kind, actor, principals, record, ballot, negative, channel, granting, grant_id)
+        :grant_id::text[], :seen::int[]
+    ) as t (workspace, id, kind, actor, principals, record, ballot, negative, channel, granting, grant_id, seen)
 ),
 moved as (
     update handraise.questions as q
-    set (status, settled_at, outcome, attempts, votes, voters, missing) = (
+    set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing) = (
         select
             decided.status,
             case when decided.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
             case when decided.status <> 'pending' then m.record::json end,
             q.attempts + (m.kind = 'attempt')::int,
+            q.thread + (m.kind in ('ask_back', 'note', 'reply'))::int,
+            case
+                when m.kind = 'ask_back' then q.thread + 1
+                when m.kind = 'reply' and q.asked_back <= m.seen then 0
+                else q.asked_back
+            end,
+            case when m.kind = 'reply' then q.thread + 1 else q.replied end,
             voted.votes,
             voted.voters,
             coalesce(tallied.tally -> 'missing', q.missing)
@@ -169,7 +176,7 @@ moved as (
                                     where handraise.is_still_backed(
                                         q.workspace, v.key, (q.voters -> v.key ->> 'backed')::boolean, null,
                                         handraise.audience(q.recipients, q.steps, q.steps_taken)
-                                    )
+                                    ) and coalesce((q.voters -> v.key ->> 'seen')::int >= q.replied, true)
                                 ),
                                 '{}'
                             ) || jsonb_build_object(m.actor, m.ballot)
@@ -185,7 +192,8 @@ moved as (
                                         q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken)
                                     ),
                                     'groups', m.principals::jsonb - m.actor,
-                                    'stage', handraise.open_stage(q.needs, q.missing)
+                                    'stage', handraise.open_stage(q.needs, q.missing),
+                                    'seen', m.seen
                                 )
                             )
                         else q.voters
@@ -202,6 +210,7 @@ moved as (
                     when m.kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                     when m.kind = 'attempt' then
                         case when q.attempts + 1 >= q.max_attempts then 'exhausted' else 'pending' end
+                    when m.kind in ('ask_back', 'note', 'reply') then 'pending'
                     when (q.quorum > 1 or q.needs is not null) and not (q.veto and m.negative)
                         and (
                             (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot) < q.quorum
@@ -218,6 +227,7 @@ moved as (
         and q.id = m.id
         and q.status = 'pending'
         and (q.expires_at is null or q.expires_at > coalesce(:now::timestamptz, now()))
+        and (m.kind = 'reply' or m.seen is null or m.seen = q.thread)
         and (
             m.granting is null
             or coalesce((m.granting::jsonb ->> 'until')::timestamptz, 'infinity') > coalesce(:now::timestamptz, now())
@@ -230,6 +240,8 @@ moved as (
         and case
             when m.kind = 'withdraw' then q.asker = m.actor
             when m.kind = 'withdraw_for' then true
+            when m.kind = 'reply' then q.asker = m.actor and q.asked_back > 0
+            when m.kind = 'ask_back' and q.replies is null then false
             when m.kind = 'grant' then q.asker = m.actor and q.quorum = 1 and q.needs is null and exists (
                 select
                 from handraise.grants as g
@@ -257,8 +269,12 @@ moved as (
                     and step -> 'to' ?| array(select jsonb_array_elements_text(m.principals::jsonb))
             )
         end
-    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.voters, q.missing, q.steps_taken,
-        q.stepped_at, q.recipients, q.needs,
+    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.thread, q.asked_back, q.replied, q.votes, q.voters,
+        q.missing, q.steps_taken, q.stepped_at, q.recipients, q.needs,
+        case
+            when m.kind in ('ask_back', 'reply')
+                then handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+        end as due_at,
         case when q.needs is not null then handraise.open_stage(q.needs, q.missing) end as stage,
         case when q.needs is not null then (q.voters -> m.actor ->> 'stage')::integer end as stage_before,
         q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting, m.negative,
@@ -275,6 +291,14 @@ closed as (
     delete from handraise.inbox as i
     using moved
     where moved.status <> 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
+),
+-- While it is the asker's turn, a question is last, and only its end is due.
+turned as (
+    update handraise.inbox as i
+    set urgency = i.urgency % 2251799813685248 + case when moved.asked_back > 0 then 2251799813685248 else 0 end,
+        due_at = case when i.main then moved.due_at end
+    from moved
+    where moved.kind in ('ask_back', 'reply') and i.workspace = moved.workspace and i.question_id = moved.id
 ),
 -- Who is asked from now on, because a vote has opened another stage.
 restaged as materialized (
@@ -296,10 +320,17 @@ logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
     select
         coalesce(settled_at, :now::timestamptz, now()), workspace, id,
-        case when status <> 'pending' then status when kind = 'attempt' then 'attempted' else 'voted' end,
+        case
+            when status <> 'pending' then status
+            when kind = 'attempt' then 'attempted'
+            when kind = 'ask_back' then 'asked_back'
+            when kind = 'note' then 'noted'
+            when kind = 'reply' then 'replied'
+            else 'voted'
+        end,
         actor, channel,
         case
-            when status = 'pending' and voters - array(select jsonb_object_keys(votes)) <> '{}'
+            when status = 'pending' and kind in ('answer', 'decline') and voters - array(select jsonb_object_keys(votes)) <> '{}'
                 then record::jsonb || jsonb_build_object(
                     'uncounted',
                     array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
@@ -347,7 +378,9 @@ suspended as (
     on conflict do nothing
     returning at, workspace, rule, question_id, actor
 )
-select workspace, id, status, settled_at, attempts, votes, missing, steps_taken, stepped_at from moved;
+select
+    workspace, id, status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at
+from moved;
 
 -- name: consume
 -- Use up an approval: if several try at once, only one gets a row.
@@ -674,7 +707,8 @@ where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces)
 with due as materialized (
     select
         q.workspace, q.id, q.steps_taken, i.recipient,
-        q.steps -> q.steps_taken as step,
+        -- While it is the asker's turn, only the last step is taken.
+        q.steps -> case when q.asked_back > 0 then -1 else q.steps_taken end as step,
         -- A late step delays the next step, and the end.
         handraise.due_at(q.asked_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as next_due_at,
         handraise.end_at(q.expires_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as end_at
@@ -683,14 +717,15 @@ with due as materialized (
     -- A sub-select, because row-level security prevents an index search for a coalesce().
     where i.workspace = :workspace and i.due_at <= (select coalesce(:now::timestamptz, now()))
         and q.status = 'pending'
-        and handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now())
+        and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+            <= coalesce(:now::timestamptz, now())
     order by i.due_at
     limit :limit
     for update of q skip locked
 ),
 moved as (
     update handraise.questions as q
-    set steps_taken = q.steps_taken + 1,
+    set steps_taken = q.steps_taken + (q.asked_back = 0)::int,
         status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
         settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
         outcome = case when step ->> 'do' in ('expire', 'default') then coalesce(step ->> 'record', '{}')::json end,
@@ -766,14 +801,16 @@ select workspace, id from moved;
 -- name: read
 -- Questions by their places.
 select q.*, q.status = 'pending'
-    and handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
+    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+        <= coalesce(:now::timestamptz, now()) as overdue
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
 
 -- name: read_by_key
 -- Questions by their keys and whose those are, '' for shared ones.
 select q.*, q.status = 'pending'
-    and handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue,
+    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+        <= coalesce(:now::timestamptz, now()) as overdue,
     t.owner
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 join handraise.questions as q
@@ -871,7 +908,8 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+    <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -887,7 +925,8 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+    <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -910,7 +949,8 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+    <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -935,7 +975,8 @@ with page as materialized (
     order by walk.question_id
     limit :limit
 )
-select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+    <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1

@@ -106,6 +106,7 @@ def move_values(move: Move) -> dict[str, Any]:
         "channel": move.channel,
         "granting": to_json(_new_grant_json(move.new_grant)),
         "grant_id": move.grant_id,
+        "seen": move.seen,
     }
 
 

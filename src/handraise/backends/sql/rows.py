@@ -202,7 +202,7 @@ def asked_of(row: Row) -> Json:
         "veto": bool(row["veto"]),
         # Left out without a policy: most questions have none of them.
         **{name: from_json(row[name]) for name in ("needs", "ruling") if row[name] is not None},
-        **({"evidence": row["evidence"]} if row["evidence"] is not None else {}),
+        **{name: row[name] for name in ("evidence", "replies") if row[name] is not None},
     }
 
 
@@ -218,6 +218,9 @@ def moved_question(move: Move, row: Row) -> Question:
         move.question,
         status=Status(row["status"]),
         attempts=row["attempts"],
+        thread=row["thread"],
+        asked_back=row["asked_back"],
+        replied=row["replied"],
         votes=() if row["votes"] is None else _votes(row["votes"]),
         missing=() if row["missing"] is None else tuple(json.loads(row["missing"])),
         steps_taken=row["steps_taken"],

@@ -5,13 +5,13 @@
 -- another version of the policy or by a rule that is suspended, or a stop covers it.
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
-    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, needs, evidence, ruling,
-    status, settled_at, outcome
+    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, replies, needs, evidence,
+    ruling, status, settled_at, outcome
 )
 select
     :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :quorum, :veto, :max_attempts,
     :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
-    :undo_for, :shared, :needs, :evidence, :ruling,
+    :undo_for, :shared, :replies, :needs, :evidence, :ruling,
     coalesce(:ended_as, 'pending'), case when :ended_as is not null then :now end, :ended_with
 where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
 and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
@@ -72,12 +72,19 @@ group by t.value;
 -- Decide a move on a pending question; a refused one changes nothing. A vote counts for a need that names its voter or one
 -- of their groups: those in the directory, or if it does not know them, those that were vouched for.
 update questions
-set (status, settled_at, outcome, attempts, votes, voters, missing) = (
+set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing) = (
     select
         decided.status,
         case when decided.status <> 'pending' then :now end,
         case when decided.status <> 'pending' then :record end,
         questions.attempts + (:kind = 'attempt'),
+        questions.thread + (:kind in ('ask_back', 'note', 'reply')),
+        case
+            when :kind = 'ask_back' then questions.thread + 1
+            when :kind = 'reply' and questions.asked_back <= :seen then 0
+            else questions.asked_back
+        end,
+        case when :kind = 'reply' then questions.thread + 1 else questions.replied end,
         decided.votes,
         decided.voters,
         decided.missing
@@ -100,6 +107,7 @@ set (status, settled_at, outcome, attempts, votes, voters, missing) = (
                 when :kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                 when :kind = 'attempt' then
                     case when questions.attempts + 1 >= questions.max_attempts then 'exhausted' else 'pending' end
+                when :kind in ('ask_back', 'note', 'reply') then 'pending'
                 when (questions.quorum > 1 or questions.needs is not null) and not (questions.veto and :negative)
                     and (
                         (select count(*) from json_each(tallied.votes) as v where v.value = :ballot) < questions.quorum
@@ -180,6 +188,7 @@ set (status, settled_at, outcome, attempts, votes, voters, missing) = (
                                             then exists (select 1 from people where workspace = :workspace and id = v.key)
                                         else 1
                                     end
+                                    and coalesce(s.value ->> '$.seen' >= questions.replied, 1)
                                 ),
                                 json_object(:actor, :ballot)
                             )
@@ -207,7 +216,8 @@ set (status, settled_at, outcome, attempts, votes, voters, missing) = (
                                         else 'false'
                                     end),
                                     'groups', json_remove(:principals, '$[0]'),
-                                    'stage', (select s.stage from stages as s where s.workspace = :workspace and s.id = :id)
+                                    'stage', (select s.stage from stages as s where s.workspace = :workspace and s.id = :id),
+                                    'seen', :seen
                                 )
                             ) as known
                         )
@@ -221,6 +231,7 @@ where workspace = :workspace
     and id = :id
     and status = 'pending'
     and (expires_at is null or expires_at > :now)
+    and (:kind = 'reply' or :seen is null or :seen = thread)
     and (:negative or :kind not in ('answer', 'grant') or not exists (
         select 1
         from stops as s
@@ -230,6 +241,8 @@ where workspace = :workspace
     and case
         when :kind = 'withdraw' then asker = :actor
         when :kind = 'withdraw_for' then 1
+        when :kind = 'reply' then asker = :actor and asked_back > 0
+        when :kind = 'ask_back' and replies is null then 0
         when :kind = 'grant' then asker = :actor and quorum = 1 and needs is null and exists (
             select 1
             from grants as g
@@ -263,7 +276,7 @@ where workspace = :workspace
         )
     end
 returning
-    status, settled_at, attempts, votes, missing, steps_taken, stepped_at,
+    status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at,
     (select s.value ->> '$.stage' from json_each(voters) as s where s.key = :actor) as stage_before,
     case when status = 'pending' then (
         select json_group_array(s.key)
@@ -506,14 +519,38 @@ update inbox
 set open = recipient in (select value from json_each(:names))
 where workspace = :workspace and question_id = :id and step is null;
 
+-- name: turn
+-- Put a question last, and wait only for its end, while it is the asker's turn; then put it back.
+update inbox
+set urgency = urgency % 2251799813685248 + case when :asked_back then 2251799813685248 else 0 end,
+    due_at = case when main then (
+        select case
+            when :asked_back then q.expires_at
+            when q.steps_taken = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer)
+            else max(
+                q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
+                q.stepped_at + cast(min(
+                    q.steps ->> ('$[' || q.steps_taken || '].after')
+                        - q.steps ->> ('$[' || (q.steps_taken - 1) || '].after'),
+                    600
+                ) * 1000000 as integer)
+            )
+        end
+        from questions as q
+        where q.workspace = inbox.workspace and q.id = inbox.question_id
+    ) end
+where workspace = :workspace and question_id = :id;
+
 -- name: log
 -- One line of history.
 insert into events (workspace, question_id, kind, at, actor, channel, data)
 values (:workspace, :id, :kind, :now, :actor, :channel, :data);
 
 -- name: due
--- Timelines whose next step is due, of all workspaces or of one.
-select i.workspace, i.question_id as id, q.steps -> ('$[' || q.steps_taken || ']') as step, q.steps_taken
+-- Timelines whose next step is due, of all workspaces or of one. While it is the asker's turn, that is the last step.
+select
+    i.workspace, i.question_id as id, q.steps_taken, q.asked_back,
+    q.steps -> case when q.asked_back > 0 then '$[#-1]' else '$[' || q.steps_taken || ']' end as step
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.due_at <= :now and (:workspace is null or i.workspace = :workspace)
@@ -523,7 +560,7 @@ limit :limit;
 -- name: step
 -- Do a timeline's next step.
 update questions
-set steps_taken = steps_taken + 1,
+set steps_taken = steps_taken + (asked_back = 0),
     status = case :step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else status end,
     settled_at = case when :step ->> 'do' in ('expire', 'default') then :now end,
     outcome = case when :step ->> 'do' in ('expire', 'default') then coalesce(:step ->> 'record', '{}') end,

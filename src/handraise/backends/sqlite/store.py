@@ -69,6 +69,8 @@ from handraise.ports import (
 )
 
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
+_WHILE_PENDING = {"attempt": "attempted", "ask_back": "asked_back", "note": "noted", "reply": "replied"}
+"""The kinds of events of moves that leave a question pending; any other is a vote."""
 _CURSOR = re.compile(r"[0-9]{1,18}")
 _BEGINNING = -(2**63)
 """So early that even an event that somebody inserts before the first one is in the feed."""
@@ -496,7 +498,7 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
         run(connection, "close", workspace=move.question.workspace, id=move.question.id)
         kind = status
     else:
-        kind = "attempted" if move.kind == "attempt" else "voted"
+        kind = _WHILE_PENDING.get(move.kind, "voted")
     data = move.record
     if kind == "voted" and (uncounted := from_json(rows[0]["uncounted"])):
         data = {**data, "uncounted": uncounted}
@@ -506,6 +508,9 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
         run(connection, "ask", names=list(moved.audience), **place)
         if asked := newly_asked(moved, rows[0]["stage_before"]):
             data = {**data, "to": list(asked)}
+    if move.kind in ("ask_back", "reply"):
+        place = {"workspace": move.question.workspace, "id": move.question.id}
+        run(connection, "turn", asked_back=rows[0]["asked_back"] > 0, **place)
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)

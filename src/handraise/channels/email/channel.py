@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.headerregistry import Address
 from itertools import islice
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from handraise.channels.email.inbound_mail import InboundMail, InvalidPayload, parse_mail, passes, text_of
 from handraise.channels.email.mail_body import (
@@ -346,7 +346,7 @@ class Email:
         return f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.question@{self._host}"
 
     def _marks(self, mail: InboundMail, question: Question) -> Marks:
-        reasons: tuple[Reason, ...] = ("asked", "reminded", "escalated")
+        reasons: tuple[Reason, ...] = get_args(Reason)
         lines = [brand(self._host)]
         # A mail to a group, or one of last week, may be in another language than the one that this person reads.
         for language in languages():

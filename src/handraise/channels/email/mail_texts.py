@@ -31,6 +31,10 @@ def subject_of(question: Draft, reason: Reason) -> str:
             return gettext("Reminder: {subject}").format(subject=subject)
         case "escalated":
             return gettext("Escalated: {subject}").format(subject=subject)
+        case "noted":
+            return gettext("Note: {subject}").format(subject=subject)
+        case "replied":
+            return gettext("Reply: {subject}").format(subject=subject)
         case _:
             assert_never(reason)
 

@@ -51,6 +51,12 @@ def opening(question: Question, reason: Reason) -> Block:
             why = _with_bold_start(gettext("Reminder: this still waits."))
         case "escalated":
             why = _with_bold_start(gettext("Escalated: nobody has answered yet, so you are asked too."))
+        case "noted":
+            why = _with_bold_start(gettext("Note: somebody has written something about this."))
+        case "replied":
+            why = _with_bold_start(
+                gettext("Reply: the agent has replied, and this waits for an answer again.")
+            )
         case _:
             assert_never(reason)
     return paragraph(*why, *with_name(what, question.asker))

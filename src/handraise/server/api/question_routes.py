@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Literal
@@ -20,12 +21,14 @@ from handraise.model.errors import (
     StillPending,
     Unauthenticated,
 )
+from handraise.model.events import Event
 from handraise.model.evidence import CLIENT_ASSERTED, SESSION
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.thread_messages import without_notes
 from handraise.model.validation import check_answer
 from handraise.ports.desk import Order
 from handraise.server.api.responses import After, Limit, QuestionId, Wait, reply, seconds
@@ -103,6 +106,11 @@ def record_of(caller: CallerOrReader, question: Question) -> QuestionRecord:
     """A question as this caller may see it: only its asker sees the state."""
     own = isinstance(caller, AgentCaller) and caller.agent == question.asker
     return QuestionRecord.of(question, with_state=own)
+
+
+def events_for(caller: CallerOrReader, events: Sequence[Event]) -> Sequence[Event]:
+    """Events as this caller may see them: what people note for each other is only for people."""
+    return events if isinstance(caller, PersonCaller) else list(map(without_notes, events))
 
 
 @router.post("/questions", status_code=201, response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
@@ -187,7 +195,7 @@ async def get_question(ctx: Context, caller: CurrentCallerOrReader, question_id:
 async def get_history(ctx: Context, caller: CurrentCallerOrReader, question_id: QuestionId) -> Response:
     """List everything that happened to a question, oldest first."""
     await visible(ctx, caller, question_id)
-    events = await desk_of(ctx, caller).history(question_id)
+    events = events_for(caller, await desk_of(ctx, caller).history(question_id))
     return reply(EventPage(items=tuple(map(EventRecord.of, events))))
 
 
@@ -200,7 +208,7 @@ async def answer_question(
     request: Request, ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: AnswerQuestion
 ) -> Response:
     """Answer in your own name. The question is then answered, or still needs more votes."""
-    provenance = _provenance(caller, body)
+    provenance = provenance_of(caller, body)
     question = await visible(ctx, caller, question_id)
     try:
         question = await desk_of(ctx, caller).answer(
@@ -225,7 +233,7 @@ async def reject_answer(
     ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: RejectAnswer
 ) -> Response:
     """Record an answer that fits the form but that the asker cannot use."""
-    provenance = _provenance(caller, body)
+    provenance = provenance_of(caller, body)
     await visible(ctx, caller, question_id)
     question = await desk_of(ctx, caller).reject_answer(
         question_id,
@@ -246,7 +254,7 @@ async def decline_question(
     request: Request, ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: DeclineQuestion
 ) -> Response:
     """Decline to answer."""
-    provenance = _provenance(caller, body)
+    provenance = provenance_of(caller, body)
     await visible(ctx, caller, question_id)
     try:
         question = await desk_of(ctx, caller).decline(
@@ -484,7 +492,7 @@ def _state(question: Question) -> OutcomeState:
     return OutcomeState(id=question.id, status=question.status, outcome=outcome)
 
 
-def _provenance(caller: PersonCaller, body: ResponseRequest) -> Provenance:
+def provenance_of(caller: PersonCaller, body: ResponseRequest) -> Provenance:
     """The provenance of an answer. The evidence is that of the session, or less if the client says less."""
     _check_by(caller, body.by)
     evidence = caller.session.evidence
@@ -496,6 +504,7 @@ def _provenance(caller: PersonCaller, body: ResponseRequest) -> Provenance:
         channel=body.channel or "api",
         evidence=evidence,
         shown_digest=body.shown_digest,
+        seen=body.seen,
         details=body.details,
     )
 

@@ -14,7 +14,8 @@ from fastapi.sse import format_sse_event
 from handraise.model.errors import QuestionNotFound
 from handraise.model.events import Event, EventKind
 from handraise.model.questions import Question, Ref
-from handraise.server.auth.authenticator import Caller
+from handraise.model.thread_messages import without_notes
+from handraise.server.auth.authenticator import Caller, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.wire.records import EventRecord
 
@@ -39,12 +40,18 @@ class RenderedPage:
     messages: Sequence[tuple[Event, Question | None, bytes]]
 
     def visible_to(self, caller: Caller) -> VisibleEvents:
-        """Return the events that this caller may see."""
+        """Return the events that this caller may see. What people note for each other is only for people."""
         visible = [
             (event, text)
             for event, question, text in self.messages
             if question is not None and caller.may_see(question)
         ]
+        if not isinstance(caller, PersonCaller):
+            visible = [
+                (shown, text if shown is event else _message(shown))
+                for event, text in visible
+                for shown in (without_notes(event),)
+            ]
         return VisibleEvents(
             self.cursor, [event for event, _ in visible], b"".join([text for _, text in visible])
         )
@@ -71,7 +78,7 @@ class VisibilityCache:
             # Nearly always it is in the cache.
             question = reading.result() if reading.done() else await asyncio.shield(reading)
             if question is not None and caller.may_see(question):
-                visible.append(event)
+                visible.append(event if isinstance(caller, PersonCaller) else without_notes(event))
         return visible
 
     def _start_rendering(self, page: Sequence[Event]) -> tuple[Sequence[Event], asyncio.Future[RenderedPage]]:

@@ -49,18 +49,27 @@ class PasskeyUse:
         """The passkeys of a person that work at this server's address."""
         return self._ceremony.usable(await self._directory.passkeys(person.workspace, person.id))
 
-    async def ask_decision(self, person: Person, question: Question, decision: Json) -> dict[str, Any]:
-        """What a browser needs so that a person signs exactly this decision."""
+    async def ask_decision(
+        self, person: Person, question: Question, thread: str | None, decision: Json
+    ) -> dict[str, Any]:
+        """What a browser needs so that a person signs exactly this decision; `thread` is the digest of what they saw."""
         nonce = await self._nonce(person)
-        challenge = _challenge(person, question, decision, nonce)
+        challenge = _challenge(person, question, thread, decision, nonce)
         options = self._ceremony.request_options(await self.usable(person), challenge)
         return {"nonce": nonce, "get": options}
 
     async def check_decision(
-        self, person: Person, question: Question, decision: Json, *, nonce: str, credential: str
+        self,
+        person: Person,
+        question: Question,
+        thread: str | None,
+        decision: Json,
+        *,
+        nonce: str,
+        credential: str,
     ) -> Evidence:
         """The evidence of a decision that a person signed."""
-        challenge = _challenge(person, question, decision, nonce)
+        challenge = _challenge(person, question, thread, decision, nonce)
         passkey, proof = await self._check(person, challenge, nonce=nonce, credential=credential)
         return Evidence(passkey_evidence(passkey.vouched_by), proof)
 
@@ -148,10 +157,15 @@ def open_passkeys(directory: Directory, base_url: str) -> PasskeyUse | None:
     return None if ceremony is None else PasskeyUse(directory, ceremony)
 
 
-def _challenge(person: Person, question: Question, decision: Json, nonce: str) -> bytes:
-    asked = asked_digest(question.form.kind, question.prompt, question.context)
+def _challenge(person: Person, question: Question, thread: str | None, decision: Json, nonce: str) -> bytes:
     return decision_challenge(
-        question.workspace, question.id, asked=asked, by=person.id, decision=decision, nonce=nonce
+        question.workspace,
+        question.id,
+        asked=asked_digest(question.form.kind, question.prompt, question.context),
+        thread=thread,
+        by=person.id,
+        decision=decision,
+        nonce=nonce,
     )
 
 

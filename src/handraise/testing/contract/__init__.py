@@ -32,6 +32,7 @@ from handraise.testing.contract.report_cases import ReportCases
 from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.stop_cases import StopCases
 from handraise.testing.contract.store import StoreContract
+from handraise.testing.contract.thread_cases import ConsentCases, ReplyingCases, ThreadCases, TurnCases
 from handraise.testing.contract.timeline_cases import TimelineCases
 from handraise.testing.contract.view_cases import ViewCases
 from handraise.testing.contract.wait_cases import WaitCases
@@ -57,6 +58,10 @@ class DeskContract(
     PolicyCases,
     QuorumCases,
     ReportCases,
+    ThreadCases,
+    ConsentCases,
+    TurnCases,
+    ReplyingCases,
     WaitCases,
     TimelineCases,
     ViewCases,

@@ -44,6 +44,10 @@ create table handraise.questions (
     max_attempts  integer,
     quorum          smallint    not null,
     steps_taken   smallint    not null default 0,
+    -- How many messages the thread has, which of them waits for a reply (0 is none), and which was the last reply.
+    thread        smallint    not null default 0,
+    asked_back    smallint    not null default 0,
+    replied       smallint    not null default 0,
     veto          boolean     not null,
     -- A key is its asker's own, so that nobody can take another's. Askers that share one on purpose say so.
     shared        boolean     not null default false,
@@ -56,6 +60,8 @@ create table handraise.questions (
     tool_call     text        collate "C",
     -- The span in which the question was asked, as a W3C traceparent: the span of an answer links to it.
     trace         text        collate "C",
+    -- Who replies if a person asks back.
+    replies       text        collate "C",
     recipients    jsonb       not null,
     prompt        text        not null,
     form          json        not null,
@@ -201,6 +207,14 @@ create function handraise.due_at(asked_at timestamptz, stepped_at timestamptz, s
             (steps -> steps_taken ->> 'after')::float8 - (steps -> (steps_taken - 1) ->> 'after')::float8, 600
         ) * interval '1 second' end
     ) end;
+
+-- The same for a pending question: while it is the asker's turn, only its end is due.
+create function handraise.next_due_at(
+    asked_at timestamptz, stepped_at timestamptz, steps jsonb, steps_taken integer, asked_back integer,
+    expires_at timestamptz
+) returns timestamptz
+    language sql stable parallel safe
+    return case when asked_back > 0 then expires_at else handraise.due_at(asked_at, stepped_at, steps, steps_taken) end;
 
 -- When the clock settles a question whose last step was taken at `stepped_at`; null if it never does.
 create function handraise.end_at(expires_at timestamptz, stepped_at timestamptz, steps jsonb, steps_taken integer)
@@ -742,7 +756,7 @@ create policy counted on handraise.deliveries for select to current_user using (
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
 -- ends a question that somebody was told of, or reports what came of it. A vote that opens another stage names who is
--- asked then. Rows that are copied from another shard have left their entries there.
+-- asked then; a note names its author, who is not told. Rows that are copied from another shard have left their entries there.
 create function handraise.add_outbox_entry() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -750,17 +764,21 @@ begin
     insert into handraise.outbox (at, workspace, question_id, kind, data)
     select
         e.at, e.workspace, e.question_id, e.kind,
-        case when e.kind in ('escalated', 'voted') then jsonb_build_object('to', e.data -> 'to') end
+        case
+            when e.kind in ('escalated', 'voted') then jsonb_build_object('to', e.data -> 'to')
+            when e.kind = 'noted' then jsonb_build_object('by', e.actor)
+        end
     from happened as e
     where (
             e.kind in (
-                'asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'reported'
+                'asked', 'reminded', 'escalated', 'noted', 'replied', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted',
+                'reported'
             )
             or e.kind = 'voted' and e.data ? 'to'
         )
         and (
             exists (select from handraise.addresses as a where a.workspace = e.workspace)
-            or e.kind not in ('asked', 'reminded', 'escalated', 'voted') and exists (
+            or e.kind not in ('asked', 'reminded', 'escalated', 'noted', 'replied', 'voted') and exists (
                 select from handraise.deliveries as d
                 where d.workspace = e.workspace and d.question_id = e.question_id
             )
@@ -914,23 +932,24 @@ begin
     loop
         execute format(
             'create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, '
-            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, needs, evidence, ruling on handraise.%I '
+            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, replies, needs, evidence, ruling '
+            'on handraise.%I '
             'for each row when ('
             '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.quorum, '
             'old.veto, old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, '
-            'old.undo_for, old.needs, old.evidence, old.ruling::text) '
+            'old.undo_for, old.replies, old.needs, old.evidence, old.ruling::text) '
             'is distinct from '
             '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.quorum, '
             'new.veto, new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, '
-            'new.undo_for, new.needs, new.evidence, new.ruling::text)) '
+            'new.undo_for, new.replies, new.needs, new.evidence, new.ruling::text)) '
             'execute function handraise.refuse_change(''asked'')',
             kept
         );
         execute format(
-            'create trigger settled_stays before update of status, settled_at, outcome, votes, missing on handraise.%I '
-            'for each row when (old.status <> ''pending'' and '
-            '(old.status, old.settled_at, old.outcome::text, old.votes, old.missing) is distinct from '
-            '(new.status, new.settled_at, new.outcome::text, new.votes, new.missing)) '
+            'create trigger settled_stays before update of status, settled_at, outcome, votes, missing, thread '
+            'on handraise.%I for each row when (old.status <> ''pending'' and '
+            '(old.status, old.settled_at, old.outcome::text, old.votes, old.missing, old.thread) is distinct from '
+            '(new.status, new.settled_at, new.outcome::text, new.votes, new.missing, new.thread)) '
             'execute function handraise.refuse_change(''settled'')',
             kept
         );

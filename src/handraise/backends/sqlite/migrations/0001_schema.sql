@@ -39,6 +39,12 @@ create table questions (
     steps_taken   integer not null default 0,
     -- When the last step of the timeline was taken: a late step puts off the next one.
     stepped_at    integer,
+    -- Who replies if a person asks back. How many messages the thread has, which of them waits for a reply (0 is none),
+    -- and which was the last reply.
+    replies       text,
+    thread        integer not null default 0,
+    asked_back    integer not null default 0,
+    replied       integer not null default 0,
     asked_at      integer not null,
     expires_at    integer,
     settled_at    integer,
@@ -83,13 +89,13 @@ create unique index questions_by_owner_and_key
 -- `unreached_at`.
 create trigger asked_stays before update of
     id, asked_at, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context,
-    state, steps, undo_for, needs, evidence, ruling
+    state, steps, undo_for, replies, needs, evidence, ruling
 on questions
 begin
     select raise(abort, 'what was asked does not change');
 end;
 
-create trigger settled_stays before update of status, settled_at, outcome, votes, missing on questions
+create trigger settled_stays before update of status, settled_at, outcome, votes, missing, thread on questions
 when old.status <> 'pending'
 begin
     select raise(abort, 'what was settled does not change');
@@ -462,24 +468,28 @@ create index deliveries_by_creation on deliveries (workspace, created_at);
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
 -- ends a question that somebody was told of, or reports what came of it. A vote that opens another stage names who is
--- asked then.
+-- asked then; a note names its author, who is not told.
 create trigger add_outbox_entry after insert on events
 when (
         new.kind in (
-            'asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'reported'
+            'asked', 'reminded', 'escalated', 'noted', 'replied', 'answered', 'declined', 'expired', 'withdrawn',
+            'exhausted', 'reported'
         )
         or new.kind = 'voted' and new.data -> '$.to' is not null
     )
     and (
         exists (select 1 from addresses where workspace = new.workspace)
-        or new.kind not in ('asked', 'reminded', 'escalated', 'voted')
+        or new.kind not in ('asked', 'reminded', 'escalated', 'noted', 'replied', 'voted')
             and exists (select 1 from deliveries where workspace = new.workspace and question_id = new.question_id)
     )
 begin
     insert into outbox (workspace, question_id, kind, at, data)
     values (
         new.workspace, new.question_id, new.kind, new.at,
-        case when new.kind in ('escalated', 'voted') then json_object('to', new.data -> '$.to') end
+        case
+            when new.kind in ('escalated', 'voted') then json_object('to', new.data -> '$.to')
+            when new.kind = 'noted' then json_object('by', new.actor)
+        end
     );
 end;
 

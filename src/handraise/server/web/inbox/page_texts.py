@@ -43,6 +43,8 @@ _TOLD: dict[Reason, str] = {
     "asked": gettext_noop("A message for {recipient} through {channel}"),
     "reminded": gettext_noop("A reminder for {recipient} through {channel}"),
     "escalated": gettext_noop("A message about the escalation for {recipient} through {channel}"),
+    "noted": gettext_noop("A message about the note for {recipient} through {channel}"),
+    "replied": gettext_noop("A message about the reply for {recipient} through {channel}"),
 }
 _STANDINGS: dict[DeliveryStatus, str] = {
     DeliveryStatus.QUEUED: gettext_noop("on its way"),

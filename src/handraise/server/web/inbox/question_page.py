@@ -5,6 +5,7 @@ A GET changes nothing. A POST answers, declines or takes an approval back, in th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -31,6 +32,7 @@ from handraise.model.people import may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.thread_messages import thread_digest
 from handraise.model.validation import check_answer
 from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import Reading
@@ -58,6 +60,7 @@ from handraise.server.web.pages import PageRoute, message
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _MOST_PARTS = 2_000
+_NUMBER = re.compile(r"[0-9]{1,6}")
 
 
 @pages.get("/questions/{question_id}")
@@ -95,10 +98,12 @@ async def ask_signature(request: Request, ctx: Context, caller: CurrentPerson, q
     need = context.passkey
     if need is None or need.use is None or not need.has_one or question.outcome is not None:
         return JSONResponse({})
-    decision = await _decision_in(context, question, await submitted_in(request))
+    submitted = await submitted_in(request)
+    decision = await _decision_in(context, question, submitted)
     if decision is None or (_refuses(question, decision) and not need.also_to_refuse):
         return JSONResponse({})
-    return JSONResponse(await need.use.ask_decision(context.person, question, decision))
+    thread = await _seen_thread(context, question, submitted)
+    return JSONResponse(await need.use.ask_decision(context.person, question, thread, decision))
 
 
 async def _session_context(
@@ -269,15 +274,33 @@ async def _provenance(
     if need is not None and need.use is not None and (text := next(iter(submitted.get("passkey", ())), "")):
         nonce, credential = read_signature(text)
         evidence, proof = await need.use.check_decision(
-            context.person, question, decision(), nonce=nonce, credential=credential
+            context.person,
+            question,
+            await _seen_thread(context, question, submitted),
+            decision(),
+            nonce=nonce,
+            credential=credential,
         )
     return Provenance(
         channel=context.channel,
         evidence=evidence,
         shown_digest=confirmed_digest(context, question, submitted),
+        seen=_seen_in(submitted),
         passkey=proof,
         details=context.details,
     )
+
+
+def _seen_in(submitted: Submitted) -> int:
+    """How many messages of the thread the person saw on the page that sent this."""
+    said = next(iter(submitted.get("seen", ())), "")
+    return int(said) if _NUMBER.fullmatch(said) else 0
+
+
+async def _seen_thread(context: AnswerContext, question: Question, submitted: Submitted) -> str | None:
+    """The digest of the messages that the person saw."""
+    seen = _seen_in(submitted)
+    return thread_digest((await context.desk.thread(question.id))[:seen]) if seen else None
 
 
 async def _decision_in(context: AnswerContext, question: Question, submitted: Submitted) -> Json | None:

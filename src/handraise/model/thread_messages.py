@@ -1,0 +1,88 @@
+"""Threads: what people and the asker write to each other while a question is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal, cast, get_args
+
+from handraise.model.drafting import Limits
+from handraise.model.errors import InvalidMessage
+from handraise.model.events import Event, EventKind
+from handraise.model.json_values import digest, text_problem
+from handraise.model.problems import Problem
+from handraise.model.questions import Question
+
+MessageKind = Literal["asked_back", "noted", "replied"]
+"""A person asked the asker something, or noted something for the other people; the asker replied."""
+
+MESSAGE_KINDS = frozenset(get_args(MessageKind))
+MOST_MESSAGES = 200
+"""How many messages a thread has at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadMessage:
+    """One message of a question's thread. `number` is its place, from 1.
+
+    `by` is the person, or the asker if it `replied`. An agent does not see the text of a note: it is empty.
+    """
+
+    number: int
+    kind: MessageKind
+    by: str
+    at: datetime
+    text: str = field(repr=False)
+    channel: str | None = None
+
+
+def messages_of(history: Iterable[Event]) -> tuple[ThreadMessage, ...]:
+    """The thread of a question, from its history."""
+    said = (event for event in history if event.kind in MESSAGE_KINDS)
+    return tuple(
+        ThreadMessage(
+            number=number,
+            kind=cast("MessageKind", event.kind.value),
+            by=event.by or "",
+            at=event.at,
+            text=(event.data or {}).get("text", ""),
+            channel=event.channel,
+        )
+        for number, event in enumerate(said, 1)
+    )
+
+
+def thread_digest(messages: Sequence[ThreadMessage]) -> str | None:
+    """The digest of a thread as a person saw it; None if nobody had written anything."""
+    return digest_of_thread([(each.kind, each.by, each.text) for each in messages])
+
+
+def digest_of_thread(messages: Sequence[tuple[str, str, str]]) -> str | None:
+    """The digest of the kinds, authors and texts of a thread's messages."""
+    return digest(["handraise thread", *map(list, messages)]) if messages else None
+
+
+def without_notes(event: Event) -> Event:
+    """An event as an agent may see it: what people note for each other is not for the asker."""
+    return replace(event, data=None) if event.kind is EventKind.NOTED else event
+
+
+def check_message(limits: Limits, text: object) -> None:
+    """Raise `InvalidMessage` if this text cannot be kept or shown."""
+    if not isinstance(text, str):
+        raise InvalidMessage([Problem("text", "expected a text")])
+    if not text.strip():
+        raise InvalidMessage([Problem("text", "is empty: write something")])
+    if why := text_problem(text):
+        raise InvalidMessage([Problem("text", why)])
+    if len(text) > limits.prompt:
+        raise InvalidMessage([Problem("text", f"has more than {limits.prompt} characters")])
+
+
+def check_room(question: Question) -> None:
+    """Raise `InvalidMessage` if the thread is full. People can still answer, decline and withdraw."""
+    if question.thread >= MOST_MESSAGES:
+        raise InvalidMessage(
+            [Problem("text", f"the thread has {MOST_MESSAGES} messages already: decide, or decline")]
+        )
