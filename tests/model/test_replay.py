@@ -12,7 +12,14 @@ AT = "2026-11-16T12:00:00.000000+00:00"
 YES: dict[str, Any] = {"value": {"decision": "approve", "digest": "d"}, "by": "ana"}
 NO: dict[str, Any] = {"value": {"decision": "deny"}, "by": "ana"}
 DONE: dict[str, Any] = {"ok": True, "text": "182,441 rows"}
-PENDING = {"status": "pending", "ending": None, "consumed": False, "taken_back": False, "report": None}
+PENDING = {
+    "status": "pending",
+    "ending": None,
+    "consumed": False,
+    "taken_back": False,
+    "report": None,
+    "thread": 0,
+}
 
 
 def approved(**other: Any) -> dict[str, Any]:
@@ -42,6 +49,9 @@ def life(*events: tuple[str, str | None, Any], quorum: int = 1, **asked: Any) ->
 ASKED = ("asked", "bot", None)
 USED = ("consumed", "bot", {"digest": "d", "request": "r"})
 REPORTED = ("reported", "bot", DONE)
+ASKED_BACK = ("asked_back", "ana", {"text": "Which customer?"})
+NOTED = ("noted", "bob", {"text": "I know them"})
+REPLIED = ("replied", "bot", {"text": "Customer 12.", "replies_to": 1})
 
 
 @pytest.mark.parametrize(
@@ -86,6 +96,59 @@ def test_what_cannot_have_happened_is_named(events: list[Any], place: int) -> No
     found = life(*events).find_inconsistency(approved(consumed=USED in events))
     assert found is not None
     assert found.place == place
+
+
+def seen(messages: int) -> dict[str, Any]:
+    """An approval of somebody who saw so many messages."""
+    return {**YES, "seen": messages}
+
+
+def test_a_conversation_before_an_approval_is_good() -> None:
+    talk = (ASKED, NOTED, ASKED_BACK, REPLIED)
+    assert life(*talk, replies="program").find_inconsistency({**PENDING, "thread": 3}) is None
+    settled = life(*talk, ("answered", "ana", seen(3)), replies="program")
+    assert settled.find_inconsistency(approved(thread=3)) is None
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([ASKED_BACK, REPLIED, ("answered", "ana", seen(1))], "does not cover the whole conversation"),
+        ([NOTED, ("answered", "ana", YES)], "does not cover the whole conversation"),
+        ([NOTED, ("voted", "ana", YES)], "does not cover the whole conversation"),
+        ([("answered", "ana", YES), NOTED], "was answered before"),
+        ([ASKED_BACK, ("replied", "eve", {"text": "x"})], "only the asker replies"),
+        ([("asked_back", "bot", {"text": "x"})], "only the asker replies"),
+        ([("noted", "bot", {"text": "x"})], "only the asker replies"),
+    ],
+)
+def test_a_conversation_that_cannot_have_been_is_named(events: list[Any], why: str) -> None:
+    found = life(ASKED, *events, replies="program").find_inconsistency(approved())
+    assert found is not None
+    assert why in found.why
+
+
+def test_nobody_asks_back_where_nobody_replies() -> None:
+    found = life(ASKED, ASKED_BACK).find_inconsistency({**PENDING, "thread": 1})
+    assert found is not None
+    assert "cannot reply" in found.why
+
+
+def test_a_missing_message_is_found() -> None:
+    found = life(ASKED, NOTED).find_inconsistency({**PENDING, "thread": 2})
+    assert found is not None
+    assert "thread" in found.why
+
+
+def test_a_vote_before_a_reply_does_not_count() -> None:
+    events = (ASKED, ("voted", "bob", YES), ASKED_BACK, REPLIED, ("answered", "ana", seen(2)))
+    found = life(*events, quorum=2, replies="program").find_inconsistency(approved(thread=2))
+    assert found is not None
+    assert "2 people had to agree, and only 1 did" in found.why
+    refused = (ASKED, ("voted", "bob", NO), ASKED_BACK, REPLIED, ("answered", "ana", NO))
+    found = life(*refused, quorum=2, replies="program").find_inconsistency({**PENDING, "thread": 2})
+    assert found is not None
+    assert found.place is None, "a refusal before a reply still counts"
 
 
 def test_what_several_had_to_agree_on_is_not_settled_by_one() -> None:

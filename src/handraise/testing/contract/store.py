@@ -64,9 +64,11 @@ class StoreContract(QueueCases):
             with pytest.raises(StillPending):
                 await asker.wait(question.id, timeout=0.02)
             failing.is_down = True
-            await store.settle([answer_move(question, Responder("ana"), "a")])
             async with asyncio.timeout(SOON):
-                while failing.failed < 3:  # noqa: ASYNC110 -- the poll decides
+                while failing.failed < 3:  # noqa: ASYNC110 -- no read that began before is under way any more
+                    await asyncio.sleep(0.01)
+                await store.settle([answer_move(question, Responder("ana"), "a")])
+                while failing.failed < 6:  # noqa: ASYNC110 -- the poll decides
                     await asyncio.sleep(0.01)
             assert not waiting.done()
             failing.is_down = False
