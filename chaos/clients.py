@@ -12,6 +12,7 @@ from chaos.history import EVERY, REFUSED, Done, Op, Pen, seen
 from handraise import Desk, Question
 from handraise.model.deliveries import Delivery
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.provenance import Provenance
 from handraise.ports.channel import Message, NotSent
 from handraise.questions import QuestionOptions
 
@@ -39,12 +40,26 @@ class Client:
             done.value = {"id": question.id, "outcome": seen(question.outcome)}
         return question
 
-    async def answer(self, question: Question, value: Json, by: str) -> bool:
-        """Answer, or vote if several must agree."""
+    async def answer(self, question: Question, value: Json, by: str, *, saw: int | None = None) -> bool:
+        """Answer, or vote if several must agree, after reading so many messages."""
         given = value["decision"] if isinstance(value, dict) else value
         op: Op = "vote" if question.quorum > 1 else "answer"
         with self._doing(op, key_of(question), {"by": by, "value": given}) as done:
-            done.value = seen((await self.desk.answer(question.id, value, by=by)).outcome)
+            provenance = None if saw is None else Provenance(seen=saw)
+            done.value = seen(
+                (await self.desk.answer(question.id, value, by=by, provenance=provenance)).outcome
+            )
+        return self.is_final
+
+    async def talk(self, question: Question, by: str) -> bool:
+        """Ask back, unless somebody has, and reply if that is due."""
+        with self._doing("read", key_of(question)) as done:
+            now = await self.desk.get(question.id)
+            if not now.thread:
+                now = await self.desk.ask_back(question.id, "Which customer?", by=by)
+            if now.asked_back:
+                now = await self.desk.reply(question.id, "Customer 12.")
+            done.value = seen(now.outcome)
         return self.is_final
 
     async def use_grant(self, question: Question, by: str) -> bool:

@@ -37,6 +37,7 @@ class Stored:
     voters: Sequence[str] = ()
     consumed: bool = False
     reported: bool = False
+    thread: int = 0
     listed: bool = False
     """Whether it is among what is pending."""
     told: bool = False
@@ -287,6 +288,9 @@ def _events(calls: Sequence[Call], stored: Stored | None) -> Broken:
         yield "events", f"was consumed {kinds['consumed']} times by its events, {stored.consumed} by its row"
     if kinds["reported"] != stored.reported:
         yield "events", f"was reported {kinds['reported']} times by its events, {stored.reported} by its row"
+    written = sum(kinds[each] for each in ("asked_back", "noted", "replied"))
+    if written != stored.thread:
+        yield "events", f"has {stored.thread} messages by its row, and {written} events of one"
     if kinds["attempted"] + kinds["exhausted"] != stored.attempts:
         yield "events", f"has {stored.attempts} attempts, and {kinds['attempted']} events of one"
     for once in ("unreached", "revoked", "taken_back", "sent"):

@@ -116,6 +116,7 @@ async def _stored(
         voters=[vote.by for vote in question.votes],
         consumed=question.consumed_at is not None,
         reported=question.report is not None,
+        thread=question.thread,
         listed=listed,
         told=not told.isdisjoint(question.audience or ["*"]),
         events=logged,

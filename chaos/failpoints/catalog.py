@@ -107,6 +107,11 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read_archived",
             "report_archived",
         ),
+        "thread": (
+            "read",
+            "settle",
+            "notify",
+        ),
         "join": (
             "read",
             "join",
@@ -236,6 +241,14 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read_archived/commit",
             "report_archived",
             "report_archived/commit",
+        ),
+        "thread": (
+            "begin",
+            "read",
+            "read/commit",
+            "settle",
+            "settle/commit",
+            "notify",
         ),
         "join": (
             "begin",
@@ -383,6 +396,18 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "report/log",
             "report/log/commit",
             "report/commit",
+        ),
+        "thread": (
+            "read",
+            "begin",
+            "settle",
+            "settle/turn",
+            "settle/turn/log",
+            "settle/turn/log/commit",
+            "settle/close",
+            "settle/close/log",
+            "settle/close/log/commit",
+            "listeners",
         ),
         "join": (
             "read",

@@ -280,6 +280,19 @@ async def _report(stage: Stage, client: Client) -> None:
         await client.report(stage.questions["answered"])  # the same again
 
 
+async def _thread_before(stage: Stage, client: Client) -> None:
+    await stage.ask(client, "talked", form=_ACTION, replies="program", expires_in=timedelta(days=1))
+
+
+async def _thread(stage: Stage, client: Client) -> None:
+    await stage.unless_done("read", "talked", lambda each: client.talk(each, "ana"))
+    if "talked" in stage.questions and stage.is_done("read", "talked"):
+        thread = (await client.desk.get(stage.questions["talked"].id)).thread
+        await stage.unless_done(
+            "answer", "talked", lambda each: client.answer(each, "approve", "ana", saw=thread)
+        )
+
+
 async def _join_before(stage: Stage, client: Client) -> None:
     await stage.ask(client, "joined")
 
@@ -398,6 +411,7 @@ SCENES: dict[str, tuple[Part, Part]] = {
     "consume": (_consume_before, _consume),
     "send": (_send_before, _send),
     "report": (_report_before, _report),
+    "thread": (_thread_before, _thread),
     "join": (_join_before, _join),
     "wait": (_wait_before, _wait),
     "tidy": (_tidy_before, _tidy),

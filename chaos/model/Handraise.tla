@@ -11,6 +11,7 @@ CONSTANTS
     Need, Veto, Max,
     Last,         \* how a timeline ends: "expire" or "default"
     Approvals,    \* whether questions are approvals
+    Talk,         \* how many messages a thread has at most
     Calls,        \* how many calls each person, and the asker for each question, makes at most
     Tries,        \* how often a message is sent at most
     Crashes, Losses
@@ -35,11 +36,11 @@ Callers == Everybody \cup {Asker}
 Actors == Callers \cup Sweepers
 Latest == 2
 
-Asked == [asker |-> Asker, quorum |-> Need, veto |-> Veto, max |-> Max, to |-> People, approval |-> Approvals,
+Asked == [asker |-> Asker, quorum |-> Need, veto |-> Veto, max |-> Max, to |-> People, approval |-> Approvals, replies |-> Talk > 0,
           steps |-> <<[do |-> "escalate", to |-> Boss, at |-> 1], [do |-> Last, to |-> {}, at |-> Latest]>>]
 
 Free == [q |-> "", r |-> Unasked, kind |-> "", by |-> ""]
-Idle == [q |-> "", do |-> "", value |-> ""]
+Idle == [q |-> "", do |-> "", value |-> "", saw |-> 0]
 NoMessage == [at |-> "none", turn |-> 0, arrived |-> 0]
 Line == [at |-> "line", turn |-> 0, arrived |-> 0]
 
@@ -70,7 +71,8 @@ Told(q, r) == IF IsSettled(r) THEN [seen EXCEPT ![q] = @ \cup {Outcome(r)}] ELSE
 
 Send(a, q, do, value) ==
     /\ call[a] = Idle /\ left[a] > 0
-    /\ call' = [call EXCEPT ![a] = [q |-> q, do |-> do, value |-> value]]
+    \* Who approves has read the thread before, and somebody may write something meanwhile.
+    /\ call' = [call EXCEPT ![a] = [q |-> q, do |-> do, value |-> value, saw |-> stored[q].thread]]
     /\ left' = [left EXCEPT ![a] = @ - 1]
     /\ UNCHANGED <<now, stored, log, copies, tx, acked, seen, executed, hint, waiter, message, held, crashes, losses>>
 
@@ -80,11 +82,14 @@ SendSomething ==
     \/ \E q \in acked : Approvals /\ Send(Asker, q, "consume", "")
     \/ \E a \in Everybody, q \in Questions, v \in {"approve", "deny"} : stored[q].status # "none" /\ Send(a, q, "answer", v)
     \/ \E a \in Everybody, q \in Questions : stored[q].status # "none" /\ Send(a, q, "decline", "declined")
+    \/ \E a \in Everybody, q \in Questions, do \in {"ask_back", "note"} :
+          stored[q].status = "pending" /\ stored[q].thread < Talk /\ Send(a, q, do, "")
+    \/ \E q \in acked : stored[q].back > 0 /\ Send(Asker, q, "reply", "")
     \/ \E a \in Everybody, q \in Questions : Max > 0 /\ stored[q].status # "none" /\ Send(a, q, "attempt", "misfit")
 
 MoveOf(a) ==
     [kind |-> call[a].do, by |-> a, names |-> {a}, ballot |-> call[a].value,
-     negative |-> call[a].do = "decline" \/ call[a].value = "deny", at |-> now]
+     negative |-> call[a].do = "decline" \/ call[a].value = "deny", saw |-> call[a].saw, at |-> now]
 
 Opens(a, q, r, kind) == tx' = [tx EXCEPT ![a] = [q |-> q, r |-> r, kind |-> kind, by |-> a]]
 
@@ -154,7 +159,7 @@ Tick ==
 
 Sweep(s, q) ==
     /\ tx[s].q = "" /\ ~IsLocked(q) /\ IsDue(Asked, stored[q], now)
-    /\ tx' = [tx EXCEPT ![s] = [q |-> q, r |-> Done(Asked, stored[q]), kind |-> DeedEvent(Asked.steps[stored[q].taken + 1]), by |-> "clock"]]
+    /\ tx' = [tx EXCEPT ![s] = [q |-> q, r |-> Done(Asked, stored[q]), kind |-> DeedEvent(NextStep(Asked, stored[q])), by |-> "clock"]]
     /\ UNCHANGED <<now, stored, log, copies, call, left, acked, seen, executed, hint, waiter, message, held, crashes, losses>>
 
 SweepCommits(s) ==
@@ -277,10 +282,11 @@ P7 == \A q \in Questions :
     LET r == stored[q]
     IN /\ Count(q, {"asked"}) = (IF r.status = "none" THEN 0 ELSE 1)
        /\ Count(q, Endings) = (IF IsSettled(r) THEN 1 ELSE 0)
-       /\ Count(q, {"reminded", "escalated"}) + (IF r.how \in {"clock", "default"} THEN 1 ELSE 0) = r.taken
+       /\ Count(q, {"reminded", "escalated"}) + (IF r.how \in {"clock", "default"} /\ r.back = 0 THEN 1 ELSE 0) = r.taken
+       /\ Count(q, {"asked_back", "noted", "replied"}) = r.thread
        /\ Count(q, {"attempted", "exhausted"}) = r.attempts
        /\ Count(q, {"consumed"}) = (IF r.used THEN 1 ELSE 0)
-       /\ Need > 1 => Cardinality({log[q][i][2] : i \in {j \in 1..Len(log[q]) : log[q][j][1] = "voted"}}) <= Cardinality(DOMAIN r.votes)
+       /\ Need > 1 /\ r.replied = 0 => Cardinality({log[q][i][2] : i \in {j \in 1..Len(log[q]) : log[q][j][1] = "voted"}}) <= Cardinality(DOMAIN r.votes)
 P7Steps == \A q \in Questions : stored'[q] # stored[q] => Len(log'[q]) = Len(log[q]) + 1
 
 \* The same key gives the same question.
@@ -303,6 +309,13 @@ P13 == \A q \in Questions :
        /\ r.how \in {"clock", "default"} => now >= Latest
        /\ IsSettled(r) => r.how # ""
        /\ Need > 1 /\ r.status = "answered" /\ r.how = "person" /\ r.value = "approve" => Agreeing(r, "approve") >= Need
+
+\* An approval covers the conversation that its giver saw, and all that others had approved before.
+P15 == \A q \in Questions :
+    LET r == stored[q]
+    IN r.status = "answered" /\ r.how = "person" /\ r.value = "approve" =>
+        /\ r.covers = r.thread
+        /\ \A p \in DOMAIN r.votes : r.votes[p] = "approve" => r.saw[p] >= r.replied
 
 \* What holds of every step, looked at together because that is quicker.
 Steps == [][P6 /\ P7Steps /\ P12 /\ Kept]_<<stored, log, message>>

@@ -3,15 +3,19 @@
 \* `transition` and `next_step` in handraise/model/lifecycle.py, written a second time. Handraise.tla puts processes, a
 \* network and crashes around them; Replay.tla holds real histories against them.
 \*
-\* An asked question `q` has: asker, quorum, veto, max (0 is no limit), to ({} is anyone), steps (do, to, at), approval.
-\* Its record `r` has: status, votes, attempts, taken, by, how, value, used, revoked.
-\* A move `m` has: kind, by, names (those a person answers to), ballot, negative, at. Time counts from the asking.
+\* An asked question `q` has: asker, quorum, veto, max (0 is no limit), to ({} is anyone), steps (do, to, at), approval,
+\* replies (whether the asker can be asked back).
+\* Its record `r` has: status, votes, saw (what each vote covers), attempts, taken, by, how, value, covers (how many messages
+\* the answer covers), used, revoked, and of its thread: thread (how many messages), back (the last one that waits for a
+\* reply, 0 is none), replied (the last reply).
+\* A move `m` has: kind, by, names (those a person answers to), ballot, negative, saw (how many messages its maker saw), at.
+\* Time counts from the asking.
 EXTENDS Naturals, Sequences, FiniteSets
 
 Endings == {"answered", "declined", "expired", "withdrawn", "exhausted"}
 
 Unasked == [status |-> "none", votes |-> <<>>, attempts |-> 0, taken |-> 0, by |-> "", how |-> "", value |-> "",
-            used |-> FALSE, revoked |-> FALSE]
+            used |-> FALSE, revoked |-> FALSE, thread |-> 0, back |-> 0, replied |-> 0, saw |-> <<>>, covers |-> 0]
 
 Fresh == [Unasked EXCEPT !.status = "pending"]
 
@@ -26,16 +30,37 @@ Ends(step) == step.do \in {"expire", "default"}
 \* Whether the clock has ended the question, swept or not.
 IsPast(q, at) == Len(q.steps) > 0 /\ Ends(q.steps[Len(q.steps)]) /\ q.steps[Len(q.steps)].at <= at
 
+Messages == {"ask_back", "note", "reply"}
+
+\* A person approves an action: that covers the conversation, or does not count.
+Consents(q, m) == q.approval /\ m.kind = "answer" /\ ~m.negative
+
 IsAllowed(q, r, m) ==
     /\ r.status = "pending"
     /\ ~IsPast(q, m.at)
+    /\ Consents(q, m) => m.saw = r.thread
     /\ CASE m.kind = "withdraw" -> m.by = q.asker
-         [] m.kind = "grant" -> m.by = q.asker /\ q.approval /\ q.quorum = 1
+         [] m.kind = "grant" -> m.by = q.asker /\ q.approval /\ q.quorum = 1 /\ r.thread = 0
+         [] m.kind = "reply" -> m.by = q.asker /\ r.back > 0
+         [] m.kind = "ask_back" -> q.replies /\ MayRespond(q, r, m)
          [] OTHER -> MayRespond(q, r, m)
 
-Ended(r, status, m, how) == [r EXCEPT !.status = status, !.by = m.by, !.how = how, !.value = m.ballot]
+Ended(r, status, m, how) ==
+    [r EXCEPT !.status = status, !.by = m.by, !.how = how, !.value = m.ballot, !.covers = m.saw]
 
-Voted(r, m) == [r EXCEPT !.votes = [p \in DOMAIN r.votes \cup {m.by} |-> IF p = m.by THEN m.ballot ELSE r.votes[p]]]
+\* More than any thread has: a refusal covers every conversation.
+Everything == 1000
+
+\* An approval from before the last reply does not count any more.
+Counts(r, p) == r.saw[p] >= r.replied
+
+Voted(q, r, m) ==
+    LET voters == {p \in DOMAIN r.votes : p # m.by /\ Counts(r, p)} \cup {m.by}
+    IN [r EXCEPT !.votes = [p \in voters |-> IF p = m.by THEN m.ballot ELSE r.votes[p]],
+                 !.saw = [p \in voters |-> IF p # m.by THEN r.saw[p] ELSE IF Consents(q, m) THEN m.saw ELSE Everything]]
+
+Replied(r, m) ==
+    [r EXCEPT !.thread = @ + 1, !.replied = r.thread + 1, !.back = IF r.back <= m.saw THEN 0 ELSE @]
 
 Agreeing(r, ballot) == Cardinality({p \in DOMAIN r.votes : r.votes[p] = ballot})
 
@@ -48,21 +73,32 @@ Moved(q, r, m) ==
       [] m.kind = "attempt" ->
            LET tried == [r EXCEPT !.attempts = @ + 1]
            IN IF q.max > 0 /\ tried.attempts >= q.max THEN Ended(tried, "exhausted", m, "person") ELSE tried
+      [] m.kind = "note" -> [r EXCEPT !.thread = @ + 1]
+      [] m.kind = "ask_back" -> [r EXCEPT !.thread = @ + 1, !.back = r.thread + 1]
+      [] m.kind = "reply" -> Replied(r, m)
       [] q.quorum = 1 -> Ended(r, Ending(m), m, "person")
       [] OTHER ->
-           LET counted == Voted(r, m)
+           LET counted == Voted(q, r, m)
            IN IF Agreeing(counted, m.ballot) >= q.quorum \/ (q.veto /\ m.negative)
               THEN Ended(counted, Ending(m), m, "person") ELSE counted
 
-EventOf(r, m) == IF r.status # "pending" THEN r.status ELSE IF m.kind = "attempt" THEN "attempted" ELSE "voted"
+EventOf(r, m) ==
+    IF r.status # "pending" THEN r.status
+    ELSE CASE m.kind = "attempt" -> "attempted" [] m.kind = "ask_back" -> "asked_back" [] m.kind = "note" -> "noted"
+           [] m.kind = "reply" -> "replied" [] OTHER -> "voted"
 
-IsDue(q, r, at) == r.status = "pending" /\ r.taken < Len(q.steps) /\ q.steps[r.taken + 1].at <= at
+\* While it is the asker's turn, only the end comes due, and what comes before it is left out.
+NextStep(q, r) == IF r.back > 0 THEN q.steps[Len(q.steps)] ELSE q.steps[r.taken + 1]
+
+IsDue(q, r, at) ==
+    /\ r.status = "pending" /\ r.taken < Len(q.steps)
+    /\ IF r.back > 0 THEN IsPast(q, at) ELSE q.steps[r.taken + 1].at <= at
 
 \* The record after the timeline's next deed.
 Done(q, r) ==
-    LET later == [r EXCEPT !.taken = @ + 1]
-    IN CASE q.steps[r.taken + 1].do = "expire" -> [later EXCEPT !.status = "expired", !.how = "clock"]
-         [] q.steps[r.taken + 1].do = "default" -> [later EXCEPT !.status = "answered", !.how = "default", !.value = "default"]
+    LET later == IF r.back > 0 THEN r ELSE [r EXCEPT !.taken = @ + 1]
+    IN CASE NextStep(q, r).do = "expire" -> [later EXCEPT !.status = "expired", !.how = "clock"]
+         [] NextStep(q, r).do = "default" -> [later EXCEPT !.status = "answered", !.how = "default", !.value = "default"]
          [] OTHER -> later
 
 DeedEvent(step) ==

@@ -10,20 +10,24 @@ Asked == Stories[story].asked
 Events == Stories[story].events
 
 After(q, r, e) ==
-    LET Move(kind) == [kind |-> kind, by |-> e.by, names |-> e.names, ballot |-> e.ballot, negative |-> e.negative, at |-> e.at]
+    LET Move(kind) == [kind |-> kind, by |-> e.by, names |-> e.names, ballot |-> e.ballot, negative |-> e.negative,
+                       saw |-> e.saw, at |-> e.at]
         By(kind) ==
             IF IsAllowed(q, r, Move(kind)) /\ EventOf(Moved(q, r, Move(kind)), Move(kind)) = e.kind
             THEN {Moved(q, r, Move(kind))} ELSE {}
-        Deed == IF IsDue(q, r, e.at) /\ DeedEvent(q.steps[r.taken + 1]) = e.kind THEN {Done(q, r)} ELSE {}
+        Deed == IF IsDue(q, r, e.at) /\ DeedEvent(NextStep(q, r)) = e.kind THEN {Done(q, r)} ELSE {}
         GivenUp == IF r.status = "pending" THEN {[r EXCEPT !.status = "expired", !.how = "clock"]} ELSE {}
     IN CASE e.kind = "asked" -> IF r.status = "none" THEN {Fresh} ELSE {}
-         [] e.kind = "voted" -> By("answer") \cup By("decline")
+         [] e.kind = "voted" -> IF e.ballot = "declined" THEN By("decline") ELSE By("answer")
          [] e.kind \in {"attempted", "exhausted"} -> By("attempt")
          [] e.kind = "answered" -> IF e.how = "default" THEN Deed ELSE IF e.how = "grant" THEN By("grant") ELSE By("answer")
          [] e.kind = "declined" -> By("decline")
          [] e.kind = "withdrawn" -> By("withdraw")
          [] e.kind \in {"reminded", "escalated"} -> Deed
          [] e.kind = "expired" -> IF Deed # {} THEN Deed ELSE GivenUp
+         [] e.kind = "asked_back" -> By("ask_back")
+         [] e.kind = "noted" -> By("note")
+         [] e.kind = "replied" -> By("reply")
          [] e.kind = "consumed" -> IF IsUsable(q, r) /\ e.by = q.asker THEN {Used(r)} ELSE {}
          [] e.kind = "revoked" -> IF r.status = "answered" /\ ~r.revoked THEN {[r EXCEPT !.revoked = TRUE]} ELSE {}
          [] e.kind \in {"sent", "joined"} -> IF r.status = "pending" /\ e.by = q.asker THEN {r} ELSE {}
@@ -48,4 +52,5 @@ IsStored ==
         LET end == Stories[story].stored
         IN /\ record.status = end.status /\ record.attempts = end.attempts /\ record.taken = end.taken
            /\ record.how = end.how /\ record.used = end.used /\ Cardinality(DOMAIN record.votes) = end.votes
+           /\ record.thread = end.thread
 =============================================================================

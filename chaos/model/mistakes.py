@@ -88,6 +88,13 @@ MISTAKES = {
         ),
         "votes",
     ),
+    "an approval of an older conversation": Mistake(
+        (Change("    /\\ Consents(q, m) => m.saw = r.thread\n", "", "Lifecycle"),), "threads"
+    ),
+    "a vote that outlives a reply": Mistake(
+        (Change("Counts(r, p) == r.saw[p] >= r.replied", "Counts(r, p) == TRUE", "Lifecycle"),),
+        "threaded_votes",
+    ),
     "silence is consent": Mistake(
         (
             Change(

@@ -81,6 +81,7 @@ def _told(story: Story, groups: Groups) -> str:
         "max": question.max_attempts or 0,
         "to": {names[each] for each in question.recipients},
         "approval": isinstance(question.form, Approval),
+        "replies": question.replies is not None,
         "steps": [
             {"do": step.do, "to": {names[each] for each in step.to}, "at": order[due]}
             for step, due in zip(question.steps, dues, strict=True)
@@ -94,6 +95,7 @@ def _told(story: Story, groups: Groups) -> str:
         "how": outcome.source if isinstance(outcome, Answered) else _HOW[question.status.value],
         "used": question.consumed_at is not None,
         "votes": len(question.votes),
+        "thread": question.thread,
     }
     happened = [_event(event, question, order, names, groups) for event in events]
     return _tla({"asked": asked, "events": happened, "stored": stored})
@@ -111,6 +113,7 @@ def _event(
         "names": {names[each] for each in (by, *(f"group:{group}" for group in groups.get(by, ()))) if each},
         "ballot": ballot,
         "negative": negative,
+        "saw": data.get("replies_to", data.get("seen", 0)),
         "at": order[event.at],
         "how": data.get("source", "person"),
     }

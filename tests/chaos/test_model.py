@@ -19,6 +19,7 @@ from chaos.model.mistakes import MISTAKES
 from chaos.model.stories import Story, place_of, replay, stories_of
 from chaos.model.tlc import check
 from handraise import Approval, Desk, HandraiseError, Question, Timeline
+from handraise.model.provenance import Provenance
 from handraise.model.timelines import Escalation
 from handraise.questions import QuestionOptions
 from handraise.testing import ManualClock
@@ -34,20 +35,28 @@ pytestmark = [
 ]
 
 STATES = sized(gate=1_000, nightly=1_000_000)
+SLOW = (LIVE, "threaded_votes")
 LONG_SOUGHT = [
-    pytest.param(name, marks=pytest.mark.slow("TLC takes long for what must happen at last"))
+    pytest.param(
+        name, marks=pytest.mark.slow("TLC takes minutes for what must happen at last, and for votes")
+    )
     for name, mistake in MISTAKES.items()
-    if mistake.config == LIVE
+    if mistake.config in SLOW
 ]
-QUICKLY_FOUND = [name for name, mistake in MISTAKES.items() if mistake.config != LIVE]
+QUICKLY_FOUND = [name for name, mistake in MISTAKES.items() if mistake.config not in SLOW]
 HOUR = timedelta(hours=1)
 STAGES = Timeline(remind=(HOUR,), escalate=(Escalation(after=2 * HOUR, to=("cleo",)),), expire=3 * HOUR)
 QUESTIONS: tuple[QuestionOptions, ...] = (
     {"choices": ["a", "b"], "max_attempts": 1},
     {"choices": ["a", "b"], "timeline": Timeline(expire=2 * HOUR, default="a")},
     {"choices": ["a", "b"], "quorum": 2, "recipients": ["ana", "ben", "dan"], "timeline": STAGES},
-    {"form": Approval.of("pay"), "quorum": 2, "veto": True},
-    {"form": Approval.of("pay", {"to": "zoe"}, scopes=("once", "always")), "expires_in": 2 * HOUR},
+    {"form": Approval.of("pay"), "quorum": 2, "veto": True, "replies": "program"},
+    {
+        "form": Approval.of("pay", {"to": "zoe"}, scopes=("once", "always")),
+        "expires_in": 2 * HOUR,
+        "replies": "program",
+    },
+    {"choices": ["a", "b"], "timeline": STAGES, "replies": "model"},
 )
 
 
@@ -56,6 +65,14 @@ def test_in_no_state_of_the_model_a_promise_is_broken() -> None:
     print(f"\n  {checked}", end="")
     assert not checked.violated, checked.output
     assert checked.distinct >= STATES
+
+
+@pytest.mark.slow("checks the model and not the product, and takes a minute")
+def test_in_no_state_of_a_conversation_a_promise_is_broken() -> None:
+    checked = check("Handraise", "threads")
+    print(f"\n  {checked}", end="")
+    assert not checked.violated, checked.output
+    assert checked.distinct > 100_000
 
 
 @pytest.mark.slow("checks the model and not the product, and takes long for what must happen at last")
@@ -120,12 +137,20 @@ async def one_deed(desk: Desk, question: Question, chance: random.Random) -> Non
     person = chance.choice(["ana", "ben", "cleo", "dan"])
     approval = isinstance(question.form, Approval)
     with suppress(HandraiseError):
-        match chance.choice(["answer"] * 3 + ["misfit", "decline", "withdraw", "consume", "revoke"]):
+        deeds = ["answer"] * 3 + ["misfit", "decline", "withdraw", "consume", "revoke"]
+        match chance.choice([*deeds, "ask back", "ask back", "note", "reply", "reply"]):
+            case "ask back":
+                await desk.ask_back(question.id, "Which customer?", by=person)
+            case "note":
+                await desk.note(question.id, "I know them", by=person)
+            case "reply":
+                await desk.reply(question.id, "Customer 12.", to=chance.choice([None, 1]))
             case "answer":
                 value: Any = chance.choice(["approve", "deny"] if approval else ["a", "b"])
                 if approval and question.quorum == 1 and value == "approve":
                     value = {"decision": "approve", "scope": "always"}
-                await desk.answer(question.id, value, by=person)
+                saw = (await desk.get(question.id)).thread if chance.random() < 0.8 else None
+                await desk.answer(question.id, value, by=person, provenance=Provenance(seen=saw))
             case "misfit":
                 await desk.answer(question.id, "neither", by=person)
             case "decline":
@@ -143,7 +168,8 @@ def changes(stories: list[Story]) -> list[tuple[str, Story]]:
     """Stories, each told otherwise in one place."""
 
     def told(kind: str, change: str) -> Story:
-        story = next(each for each in stories if any(event.kind == kind for event in each.events))
+        several = (each for each in stories if len(each.events) > 1)
+        story = next(each for each in several if any(event.kind == kind for event in each.events))
         events = list(story.events)
         place = next(n for n, event in enumerate(events) if event.kind == kind)
         match change:
@@ -167,5 +193,8 @@ def changes(stories: list[Story]) -> list[tuple[str, Story]]:
             ("declined", "by the asker"),
             ("consumed", "told too early"),
             ("escalated", "told twice"),
+            ("replied", "told twice"),
+            ("asked_back", "by the asker"),
+            ("noted", "left out"),
         )
     ]
