@@ -28,7 +28,7 @@ import asyncpg
 from chaos.history_checker import ENDINGS
 from chaos.pairs.interleaving import Connection, Hand, Run, every_run, interleave
 from chaos.pairs.scenes import NOON, SCENES, Deed, Place, Scene
-from handraise import HandraiseError, Outcome, Question
+from handraise import Event, HandraiseError, Outcome, Question
 from handraise.backends.memory import MemoryBus
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import Database
@@ -213,6 +213,10 @@ class End:
                 problems.append(f"{each['id']} was consumed {kinds['consumed']} times: {each['consumed']}")
             if kinds["reported"] != (each["report"] is not None):
                 problems.append(f"{each['id']} was reported {kinds['reported']} times: {each['report']}")
+            if sum(kinds[name] for name in ("asked_back", "noted", "replied")) != each["thread"]:
+                problems.append(f"{each['id']} has {each['thread']} messages by its row: {kinds}")
+            if each["uncovered"]:
+                problems.append(f"{each['id']} was approved by somebody who had not seen all messages")
             if each["listed"] != (each["status"] == "pending"):
                 problems.append(f"{each['id']} is {each['status']}, and in an inbox: {each['listed']}")
         outcomes = {each["outcome"] for each in self.questions}
@@ -315,6 +319,31 @@ def _outcome(outcome: Outcome | None) -> str | None:
     return None if outcome is None else f"{outcome} at {outcome.at:%d %H:%M}"
 
 
+def _is_uncovered(question: Question, events: Sequence[Event]) -> bool:
+    """Whether a person has approved an action without having seen all messages before."""
+    messages = 0
+    for event in events:
+        messages += event.kind.value in ("asked_back", "noted", "replied")
+        value = (event.data or {}).get("value")
+        is_approval = isinstance(value, dict) and value.get("decision") == "approve"
+        if is_approval and "source" not in event.data and event.data.get("seen", 0) != messages:
+            return True
+    return question.outcome is not None and bool(question.decision) and _has_stale_vote(question, events)
+
+
+def _has_stale_vote(question: Question, events: Sequence[Event]) -> bool:
+    """Whether a counted vote was given before the last reply."""
+    last = max((place for place, event in enumerate(events) if event.kind.value == "replied"), default=-1)
+    given = {
+        event.by: place
+        for place, event in enumerate(events)
+        if event.kind.value in ("voted", "answered", "declined")
+    }
+    ballots = {vote.by: vote.ballot for vote in question.votes}
+    agreed = ballots.get(getattr(question.outcome, "by", "") or "")
+    return any(given[by] < last for by, ballot in ballots.items() if ballot == agreed)
+
+
 async def _end(place: Place, told: tuple[Any, ...]) -> End:
     workspace = place.workspace
     found = await place.store.read([Ref(workspace, each) for each in _IDS])
@@ -336,6 +365,9 @@ async def _end(place: Place, told: tuple[Any, ...]) -> End:
                 "steps": question.steps_taken,
                 "consumed": question.consumed_at is not None,
                 "report": None if question.report is None else question.report.text,
+                "thread": question.thread,
+                "asked_back": question.asked_back,
+                "uncovered": _is_uncovered(question, events),
                 "unreached": question.unreached_at is not None,
                 "events": sorted((event.kind.value, event.by or "") for event in events),
                 "listed": question.id in listed,

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from handraise import Approval, InvalidAnswer, Question, StoreUnavailable, Timeline
 from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
+from handraise.model.provenance import Provenance
 from handraise.model.timelines import Escalation
 from handraise.ports import Outbox, RoutedEntry, Store
 from handraise.questions import QuestionOptions, Ref
@@ -221,6 +222,31 @@ async def _report_failed(place: Place) -> Question:
     return await place.desk.report(ASKED, ok=False, text="no money")
 
 
+async def _talked_about(place: Place) -> None:
+    """An approval is pending, one of two has voted for it, and the other one has asked back."""
+    await place.desk.post(
+        "Pay?", **_with(_PAY, {"form": Approval.of("pay"), "quorum": 2, "replies": "program"})
+    )
+    await place.desk.answer(ASKED, "approve", by="ana")
+    await place.desk.ask_back(ASKED, "To whom?", by="ben")
+
+
+async def _approve_unread(place: Place) -> Question:
+    return await place.desk.answer(ASKED, "approve", by="ben", provenance=Provenance(seen=1))
+
+
+async def _ask_back(place: Place) -> Question:
+    return await place.desk.ask_back(ASKED, "And why?", by="ana")
+
+
+async def _note(place: Place) -> Question:
+    return await place.desk.note(ASKED, "I know them", by="ana")
+
+
+async def _reply(place: Place) -> Question:
+    return await place.desk.reply(ASKED, "To Zoe.", to=1)
+
+
 async def _ask_to_pay_again(place: Place) -> Question:
     try:
         return await place.desk.post("Which?", **_PAY)
@@ -412,6 +438,18 @@ SCENES: Mapping[str, Scene] = {
             "archive and remove": Deed(_remove, later=60 * DAY, passes=True, removes=True),
         },
         tidies=True,
+    ),
+    "people talk about an approval": Scene(
+        _talked_about,
+        {
+            "approve the question": Deed(_approve_unread),
+            "deny": Deed(_deny),
+            "ask back": Deed(_ask_back),
+            "note": Deed(_note),
+            "reply": Deed(_reply),
+            "withdraw": Deed(_withdraw),
+            "expire": _ENDINGS["expire"],
+        },
     ),
     "telling people": Scene(
         _addressed,
