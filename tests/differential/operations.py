@@ -131,12 +131,39 @@ class _Stream:
     async def answer(self) -> None:
         question_id, question = self._question()
         value, by = self._values.answer(question), self._values.person()
+        seen = self._chance.choice([None, 0, 1, 2, 3])
+        if self._chance.random() < 0.7 and question is not None:
+            seen = (await self._desks[self._first].get(question_id)).thread
         await self._do(
             "answer",
-            (question_id, value, by, question and question.form.kind),
+            (question_id, value, by, question and question.form.kind, seen),
             lambda desk: desk.answer(
-                question_id, value, by=by, provenance=Provenance(channel="t", evidence="session")
+                question_id, value, by=by, provenance=Provenance(channel="t", evidence="session", seen=seen)
             ),
+        )
+
+    async def write(self) -> None:
+        question_id, _ = self._question()
+        by, text = (
+            self._values.person(),
+            self._chance.choice(["Why?", "é\u202e", "", "NUL\x00", "x" * 10_001]),
+        )
+        verb = self._chance.choice(["ask_back", "note"])
+        await self._do(
+            verb,
+            (question_id, by, text[:9]),
+            lambda desk: getattr(desk, verb)(
+                question_id, text, by=by, provenance=Provenance(channel="t", evidence="session")
+            ),
+        )
+
+    async def reply(self) -> None:
+        question_id, asker = self._own_question()
+        to = self._chance.choice([None, None, 0, 1, 2])
+        await self._do(
+            "reply",
+            (question_id, to),
+            lambda desk: desk.scoped(asker=asker).reply(question_id, "Because.", to=to),
         )
 
     async def decline(self) -> None:
@@ -318,6 +345,8 @@ _SHARES = {
     _Stream.post: 25,
     _Stream.answer: 25,
     _Stream.decline: 5,
+    _Stream.write: 8,
+    _Stream.reply: 5,
     _Stream.attempt: 3,
     _Stream.withdraw: 3,
     _Stream.apply_grant: 5,

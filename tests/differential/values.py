@@ -117,6 +117,7 @@ class Values:
             "veto": (0.3, (True,)),
             "max_attempts": (0.3, (1, 2, 3)),
             "tool_call": (0.2, ("call_1", "", "é")),
+            "replies": (0.5, ("program", "model", None, "nobody")),
         }  # fmt: skip
         for name, (share, values) in drawn.items():
             if chance.random() < share:
