@@ -437,6 +437,7 @@ class LocalDesk(Desk):
         """See `Desk.ask_back`."""
         text, question, responder = await self._message(question_id, text, by, provenance)
         if question.replies is None:
+            await self._pending_question(question_id)  # what this process remembers may have ended
             raise CannotAskBack(question_id)
         return await self._move(ask_back_move(question, responder, text, provenance=provenance or UNKNOWN))
 
