@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -143,7 +144,10 @@ class TestRequire:
 
     def test_one_of_each_group_and_no_person_counts_twice(self) -> None:
         draft = applied(refund(), require(one_of_each=["group:a", "group:b", "group:c"]))
-        assert draft.needs == (Need(("group:a",)), Need(("group:b",)), Need(("group:c",)))
+        assert draft.needs == (
+            *(Need((name,)) for name in ("group:a", "group:b", "group:c")),
+            *(Need(names, 2) for names in combinations(("group:a", "group:b", "group:c"), 2)),
+        )
         assert draft.quorum == 3
 
     def test_stages_come_one_after_another_and_one_refusal_ends_it(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from handraise.model.forms import Approval, Risk, Scope
@@ -140,13 +141,29 @@ def _needs(require: Require) -> Iterator[Need]:
 
 
 def _distinct(require: Require) -> Iterator[Need]:
-    """How many people all groups or stages need together: at least as many as there are."""
+    """How many people groups or stages need together: at least as many as there are, of any of them.
+
+    Only then is there a different person for each (Hall's theorem): one of A and B, and two of C, are three people, but two
+    would have to be of A and B.
+    """
     if require.one_of_each:
+        yield from _of_several([(name,) for name in require.one_of_each], 0)
         yield Need(require.one_of_each, _people_needed(require))
     if require.stages:
-        names = dict.fromkeys(name for stage in require.stages for name in stage)
         # A stage of its own, after the others: it is met at once, unless somebody counted for two of them.
-        yield Need(tuple(names), _people_needed(require), len(require.stages))
+        last = len(require.stages)
+        yield from _of_several(require.stages, last)
+        yield Need(_union(require.stages), _people_needed(require), last)
+
+
+def _of_several(groups: Sequence[Sequence[str]], stage: int) -> Iterator[Need]:
+    """For any two groups or more, but not all of them: as many people as there are groups."""
+    for count in range(2, len(groups)):
+        yield from (Need(_union(some), count, stage) for some in combinations(groups, count))
+
+
+def _union(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for names in groups for name in names))
 
 
 def _people_needed(require: Require) -> int:

@@ -25,6 +25,8 @@ _MAX_NAME = 100
 _MAX_REASON = 500
 _MAX_PEOPLE = 20
 _MAX_STAGES = 5
+_MAX_GROUPS = 5
+"""How many groups `one_of_each` names at most: any two or more of them are counted together."""
 _DEEPEST = 10
 _LONGEST = 3650 * 86_400.0
 
@@ -77,7 +79,7 @@ class Require(PolicyPart):
     people: Names | None = None
     also: Names = ()
     quorum: Annotated[int, pydantic.Field(ge=1, le=_MAX_PEOPLE)] = 1
-    one_of_each: Names = ()
+    one_of_each: Annotated[tuple[Name, ...], pydantic.Field(max_length=_MAX_GROUPS)] = ()
     stages: Annotated[
         tuple[Annotated[Names, pydantic.Field(min_length=1)], ...], pydantic.Field(max_length=_MAX_STAGES)
     ] = ()

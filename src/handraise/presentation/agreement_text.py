@@ -12,7 +12,11 @@ from handraise.presentation.translation import gettext, ngettext
 
 def required_people(draft: Draft) -> str | None:
     """Who must be among those who agree, after "among them"; None if anybody may be."""
-    return _in_order(draft.needs, [need.count for need in draft.needs]) if draft.needs else None
+    return (
+        _in_order(draft.needs, _shown(draft.needs, [need.count for need in draft.needs]))
+        if draft.needs
+        else None
+    )
 
 
 def missing_people(question: Question) -> str | None:
@@ -20,13 +24,30 @@ def missing_people(question: Question) -> str | None:
     if question.outcome is not None or not question.needs:
         return None
     missing = question.missing or [need.count for need in question.needs]
-    return _in_order(question.needs, missing) if any(missing) else None
+    return _in_order(question.needs, _shown(question.needs, missing)) if any(missing) else None
 
 
 def still_needed(question: Question) -> str | None:
     """The sentence that says who is still missing, or None."""
     people = missing_people(question)
     return None if people is None else gettext("Still needed: {people}.").format(people=people)
+
+
+def _shown(needs: Sequence[Need], counts: Sequence[int]) -> Sequence[int]:
+    """The same counts, with 0 for a need that others say already.
+
+    A rule that wants somebody of each group also counts several groups together, so that nobody counts twice. That is said
+    only if nobody of the single groups is missing.
+    """
+    shown = []
+    for place, (need, count) in enumerate(zip(needs, counts, strict=True)):
+        parts = [
+            number
+            for other, (each, number) in enumerate(zip(needs, counts, strict=True))
+            if other != place and {*each.people} < {*need.people}
+        ]
+        shown.append(0 if any(parts) else count)
+    return shown
 
 
 def _in_order(needs: Sequence[Need], counts: Sequence[int]) -> str:

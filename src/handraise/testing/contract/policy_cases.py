@@ -22,6 +22,8 @@ _ALWAYS = Approval.of("pay", {"amount": 10}, scopes=("once", "always"))
 _PAY = Approval.of("pay", {"amount": 10})
 ONE_OF_EACH = {"one_of_each": ["group:finance", "group:legal"]}
 STAGES = {"stages": [["group:finance"], ["group:legal"]]}
+THREE_GROUPS = {"one_of_each": ["group:finance", "group:legal", "group:safety"]}
+THREE_STAGES = {"stages": [["group:finance"], ["group:legal"], ["group:safety"]]}
 
 
 def requiring(*requirements: Json) -> Json:
@@ -234,6 +236,19 @@ class PolicyCases(ContractFixtures):
             question = await desk.post("Pay?", form=_PAY)
             with pytest.raises(PermissionDenied):
                 await desk.answer(question.id, "approve", by=member("bot", "finance", "legal"))
+
+    @promise("P11")
+    @pytest.mark.parametrize("require", [THREE_GROUPS, THREE_STAGES], ids=["groups", "stages"])
+    async def test_somebody_of_two_groups_and_two_of_the_third_are_not_one_of_each(
+        self, backend: Backend, workspace: str, desk: Desk, require: Json
+    ) -> None:
+        await backend.set_policy(workspace, requiring(require))
+        question = await desk.post("Pay?", form=_PAY, check_recipients=False)
+        fay = member("fay", "finance", "legal")
+        for person in (fay, member("sam", "safety"), member("sue", "safety")):
+            voted = await desk.answer(question.id, "approve", by=person)
+            assert voted.status == "pending"
+        assert (await desk.answer(question.id, "approve", by=member("lee", "legal"))).decision
 
     @promise("P11")
     async def test_stages_are_asked_one_after_the_other(
