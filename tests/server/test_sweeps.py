@@ -42,6 +42,8 @@ AGENTS_MAY = {
     "POST /v1/questions/{question_id}/apply-grant",
     "POST /v1/questions/{question_id}/consume",
     "POST /v1/questions/{question_id}/report",
+    "GET /v1/questions/{question_id}/thread",
+    "POST /v1/questions/{question_id}/reply",
     "GET /v1/questions/{question_id}/receipt",
     "POST /v1/questions/{question_id}/claim-sending",
     "POST /v1/questions/{question_id}/join",
@@ -59,6 +61,7 @@ READERS_MAY = {
     "GET /v1/questions",
     "GET /v1/questions/{question_id}",
     "GET /v1/questions/{question_id}/history",
+    "GET /v1/questions/{question_id}/thread",
     "GET /v1/statistics",
     "GET /v1/me",
 }
