@@ -103,7 +103,7 @@ def test_a_choice_can_be_a_text_of_ones_own(store: str) -> None:
         screen.send(ENTER)
         screen.until("! your own text is empty")
         screen.send("Neither", ENTER)
-        screen.until("✓ Answered: other: Neither")
+        screen.until("✓ Answered: Other: Neither")
         assert screen.end() == 0
     assert answer_of(store, question) == {"other": "Neither"}
 
@@ -258,7 +258,7 @@ def test_no_menu_stands_below_an_action_that_was_not_all_on_the_screen(store: st
         screen.send("d", ENTER)
         screen.until("why?")
         screen.send(ENTER)
-        screen.until("✓ Answered: deny")
+        screen.until("✓ Answered: Denied")
 
 
 @pytest.mark.slow("starts a terminal; the gate approves at one")
@@ -270,7 +270,7 @@ def test_a_denial_is_as_easy_and_takes_a_reason(store: str) -> None:
         screen.send("d", ENTER)
         screen.until("why?")
         screen.send("Not on a Friday", ENTER)
-        screen.until("✓ Answered: deny (Not on a Friday)")
+        screen.until("✓ Answered: Denied; Reason: Not on a Friday")
         assert screen.end() == 0
     assert answer_of(store, question)["reason"] == "Not on a Friday"
 
@@ -285,7 +285,7 @@ def test_edited_arguments_are_shown_as_a_difference_before_they_are_approved(sto
         screen.send(CTRL_U, "5", ENTER)
         screen.until("What you changed", "- 1204", "+ 5", "Approve this")
         screen.send(ENTER, "a", ENTER)
-        screen.until("✓ Answered: approve, with changed arguments")
+        screen.until("✓ Answered: Approved with changed arguments")
         assert screen.end() == 0
     decision = get(store, question).decision
     assert decision is not None
@@ -301,7 +301,7 @@ def test_a_scope_is_explained_before_it_is_chosen(store: str) -> None:
         screen.send("3")
         screen.until("database = payments-prod", "can be revoked")
         screen.send(ENTER)
-        screen.until("✓ Answered: approve, for this conversation")
+        screen.until("✓ Answered: Approved, for this conversation")
     assert answer_of(store, question)["scope"] == "session"
 
 
