@@ -117,7 +117,7 @@ class Conversation:
         text = ""
         while True:
             hint = gettext("enter sends · ctrl-j new line · esc back")
-            text = await self._terminal.write(start=text, hint=hint, check=_problem)
+            text = await self._terminal.write(start=text, hint=hint, check=message_problem)
             try:
                 await self._send(to, text)
             except AlreadySettled:
@@ -139,7 +139,7 @@ class Conversation:
             await desk.note(self.question.id, text, by=me, provenance=provenance)
 
 
-def _problem(text: str) -> str | None:
+def message_problem(text: str) -> str | None:
     """Why a message cannot be sent, or None."""
     try:
         check_message(Limits(), text)

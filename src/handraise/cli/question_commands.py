@@ -238,9 +238,7 @@ def take_back(
 
 def report(
     question_id: QuestionId,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What came of it, in a few words for people.")
-    ] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What came of it, in a few words for people.")],
     *,
     ok: Annotated[bool, typer.Option("--ok/--failed", help="Whether it worked.")],
     link: Annotated[
