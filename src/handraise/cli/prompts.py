@@ -33,6 +33,7 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.utils import get_cwidth
 
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.question_view import STYLE, WIDEST, StyledLine, put, wrapped
@@ -48,6 +49,7 @@ HERE = ("[SetCursorPosition]", "")
 
 _ESCAPE_WITHIN = 0.05
 _MENU_LINES = 3
+_BETWEEN = " · "
 
 
 class Back(Exception):
@@ -408,14 +410,23 @@ class _Problem:
 def _hint(told: str | Callable[[], str], terminal: Terminal) -> Window:
     def draw() -> FormattedText:
         text = told if isinstance(told, str) else told()
-        lines = wrapped([("class:soft", text)], terminal.width)
+        parts = text.split(_BETWEEN)
         if terminal.offers_talk:
-            talk = gettext("ctrl-t writes a message")
-            both = wrapped([("class:soft", f"{text} · {talk}")], terminal.width)
-            lines = both if len(both) == len(lines) else [*lines, [("class:soft", talk)]]
-        return _join_lines(lines)
+            parts.append(gettext("ctrl-t writes a message"))
+        return _join_lines(_hint_lines(parts, terminal.width))
 
     return Window(FormattedTextControl(draw), dont_extend_height=True)
+
+
+def _hint_lines(parts: Sequence[str], width: int) -> list[StyledLine]:
+    """The parts of a hint, as many on a line as fit; a key and what it does stay together."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if get_cwidth(longer := f"{lines[-1]}{_BETWEEN}{part}") <= width:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return [broken for line in lines for broken in wrapped([("class:soft", line)], width)]
 
 
 def _plain(text: str, width: int) -> list[StyledLine]:
