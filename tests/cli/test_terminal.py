@@ -333,7 +333,7 @@ def test_the_menu_closes_and_says_who_was_first(store: str, form: Any) -> None:
         screen.until("esc back")
         value = values.get(form.kind, "approve")
         at_desk(store, lambda desk: desk.answer(question.id, value, by="bob"))
-        screen.until("Already settled: answered by bob")
+        screen.until("Already settled: ", " by bob")
         assert "esc back" not in screen.text
         assert screen.end() == 0
 
@@ -351,7 +351,7 @@ def test_what_was_written_is_not_lost_when_somebody_else_is_first(store: str) ->
 
 @pytest.mark.slow("starts a terminal; the gate has Ctrl+C at a menu")
 def test_ctrl_c_while_a_script_waits_leaves_the_question_pending(store: str) -> None:
-    with at_terminal("ask", "Which?", "--key", "k", "--wait", url=store) as screen:
+    with at_terminal("ask", "Which?", "--key", "k", "--wait", "--as", "deploy-bot", url=store) as screen:
         screen.until("Waiting for an answer.")
         screen.send(CTRL_C)
         screen.until("Left pending. To wait again: handraise wait ")
@@ -366,11 +366,11 @@ def test_what_happens_can_be_watched(store: str) -> None:
     with at_terminal("watch", url=store) as screen:
         screen.until("Following.")
         question = post(store, "Which?", choices=["A", "B"])
-        while "asked" not in screen.text:  # whoever follows from now on has begun when it sees something
+        while "Asked by" not in screen.text:  # whoever follows from now on has begun when it sees something
             screen.look(0.5)
             question = post(store, "Which?", choices=["A", "B"])
         at_desk(store, lambda desk: desk.answer(question.id, "B", by="bob"))
-        screen.until("answered by bob: B", question.id)
+        screen.until("Answered by bob: B", question.id)
         screen.send(CTRL_C)
         assert screen.end() == 0
 
@@ -464,7 +464,7 @@ def test_a_script_asks_whoever_sits_there_and_gets_only_the_answer(store: str) -
 
 @pytest.mark.slow("starts a terminal; the gate has a script that is answered here")
 def test_a_script_that_asks_here_goes_on_when_somebody_answers_elsewhere(store: str) -> None:
-    script = 'python -m handraise ask "Sure?" --confirm --here --key k; echo "code $?"'
+    script = 'python -m handraise ask "Sure?" --confirm --here --key k --as deploy-bot; echo "code $?"'
     with at_terminal(url=store, shell=script, PATH=_path()) as screen:
         screen.until("1  Yes")
 
