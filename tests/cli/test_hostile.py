@@ -278,7 +278,7 @@ def sessions(store: str, asker: str, spell: Spell) -> Iterator[tuple[str, Screen
         assert screen.end() == 0
         yield "commands", screen
     with at_terminal("watch", "--from-start", url=store, rows=ROWS, columns=COLUMNS) as screen:
-        screen.until("asked")
+        screen.until("Asked by")
         screen.look(0.3)
         yield "watch", screen
 
