@@ -49,7 +49,8 @@ _NARROW = 79
 def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
     """Show the questions that you may answer, live, and answer them.
 
-    The most urgent come first: escalated questions, then by expiry, by risk, and by age.
+    The most urgent come first: escalated questions, then by expiry, by risk, and by age. Those that wait for
+    the agent's reply are last.
     """
 
     async def work(session: CliSession) -> str:
