@@ -19,7 +19,7 @@ import pyte
 from support.command import SOON, environment
 
 ENTER, ESCAPE, UP, DOWN, SPACE = "\r", "\x1b", "\x1b[A", "\x1b[B", " "
-CTRL_C, CTRL_J, CTRL_U, CTRL_X = "\x03", "\x0a", "\x15", "\x18"
+CTRL_C, CTRL_J, CTRL_T, CTRL_U, CTRL_X = "\x03", "\x0a", "\x14", "\x15", "\x18"
 
 
 class Screen:

@@ -1,4 +1,4 @@
-"""Questions, and what belongs to them: options, limits, votes, timelines, grants, rulings."""
+"""Questions, and what belongs to them: options, limits, votes, timelines, messages, grants, rulings."""
 
 from handraise.model.drafting import Limits, QuestionOptions
 from handraise.model.grants import Grant
@@ -7,6 +7,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Need, Question, Ref, Vote
 from handraise.model.reports import Report
 from handraise.model.rulings import Match, Ruling
+from handraise.model.thread_messages import ThreadMessage
 from handraise.model.timelines import Escalation, Timeline
 from handraise.wire.records import question_to_dict
 
@@ -24,6 +25,7 @@ __all__ = [
     "Report",
     "Responder",
     "Ruling",
+    "ThreadMessage",
     "Timeline",
     "Vote",
     "question_to_dict",

@@ -88,9 +88,20 @@ async def drawn(desk: Desk, text: str, width: int, place: int) -> list[str]:
     )
     context = {"value": text, "list": [text], line: 1}
     question = await desk.post(
-        text, form=forms[place], context=context, conversation=line, recipients=["ada", line]
+        text,
+        form=forms[place],
+        context=context,
+        conversation=line,
+        recipients=["ada", line],
+        replies="program",
     )
-    lines = [*question_lines(question, width), *form_lines(question.form, width)]
+    await desk.ask_back(question.id, text, by="ada")
+    await desk.reply(question.id, text)
+    await desk.note(question.id, text, by="ada")
+    lines = [
+        *question_lines(question, width, await desk.history(question.id)),
+        *form_lines(question.form, width),
+    ]
     return [said(each) for each in lines]
 
 
@@ -267,7 +278,7 @@ def sessions(store: str, asker: str, spell: Spell) -> Iterator[tuple[str, Screen
         assert screen.end() == 0
         yield "commands", screen
     with at_terminal("watch", "--from-start", url=store, rows=ROWS, columns=COLUMNS) as screen:
-        screen.until("asked")
+        screen.until("Asked by")
         screen.look(0.3)
         yield "watch", screen
 

@@ -99,6 +99,24 @@ async def test_the_list_says_that_you_have_voted_and_that_others_have_not() -> N
         assert "you voted" not in said(summary_lines(question, 80, "bob")[1])
 
 
+async def test_a_question_that_waits_for_the_agents_reply_is_last_and_says_so() -> None:
+    async with open_desk("memory:", asker="bot") as desk:
+        assert isinstance(desk, LocalDesk)
+        first = await desk.post("Ship it?", replies="program")
+        second = await desk.post("And this?")
+        await desk.ask_back(first.id, "Ship what?", by="ada")
+        rows = (await rows_for(session_of(desk))).rows
+        assert [row.question.id for row in rows] == [second.id, first.id]
+        waits = [
+            "waiting for the agent's reply" in said(row_parts(row, 99, me="ada", marked=False))
+            for row in rows
+        ]
+        assert waits == [False, True]
+        question = await desk.reply(first.id, "The release")
+        assert "waiting for" not in said(summary_lines(question, 80, "ada")[1])
+        assert [row.question.id for row in (await rows_for(session_of(desk))).rows] == [first.id, second.id]
+
+
 @pytest.mark.parametrize("size", [20, 40, 80])
 async def test_no_row_is_wider_than_the_screen(size: int) -> None:
     async with open_desk("memory:", asker="a-rather-long-name-of-an-agent") as desk:

@@ -103,7 +103,7 @@ def test_a_choice_can_be_a_text_of_ones_own(store: str) -> None:
         screen.send(ENTER)
         screen.until("! your own text is empty")
         screen.send("Neither", ENTER)
-        screen.until("✓ Answered: other: Neither")
+        screen.until("✓ Answered: Other: Neither")
         assert screen.end() == 0
     assert answer_of(store, question) == {"other": "Neither"}
 
@@ -258,7 +258,7 @@ def test_no_menu_stands_below_an_action_that_was_not_all_on_the_screen(store: st
         screen.send("d", ENTER)
         screen.until("why?")
         screen.send(ENTER)
-        screen.until("✓ Answered: deny")
+        screen.until("✓ Answered: Denied")
 
 
 @pytest.mark.slow("starts a terminal; the gate approves at one")
@@ -270,7 +270,7 @@ def test_a_denial_is_as_easy_and_takes_a_reason(store: str) -> None:
         screen.send("d", ENTER)
         screen.until("why?")
         screen.send("Not on a Friday", ENTER)
-        screen.until("✓ Answered: deny (Not on a Friday)")
+        screen.until("✓ Answered: Denied; Reason: Not on a Friday")
         assert screen.end() == 0
     assert answer_of(store, question)["reason"] == "Not on a Friday"
 
@@ -285,7 +285,7 @@ def test_edited_arguments_are_shown_as_a_difference_before_they_are_approved(sto
         screen.send(CTRL_U, "5", ENTER)
         screen.until("What you changed", "- 1204", "+ 5", "Approve this")
         screen.send(ENTER, "a", ENTER)
-        screen.until("✓ Answered: approve, with changed arguments")
+        screen.until("✓ Answered: Approved with changed arguments")
         assert screen.end() == 0
     decision = get(store, question).decision
     assert decision is not None
@@ -301,7 +301,7 @@ def test_a_scope_is_explained_before_it_is_chosen(store: str) -> None:
         screen.send("3")
         screen.until("database = payments-prod", "can be revoked")
         screen.send(ENTER)
-        screen.until("✓ Answered: approve, for this conversation")
+        screen.until("✓ Answered: Approved, for this conversation")
     assert answer_of(store, question)["scope"] == "session"
 
 
@@ -333,7 +333,7 @@ def test_the_menu_closes_and_says_who_was_first(store: str, form: Any) -> None:
         screen.until("esc back")
         value = values.get(form.kind, "approve")
         at_desk(store, lambda desk: desk.answer(question.id, value, by="bob"))
-        screen.until("Already settled: answered by bob")
+        screen.until("Already settled: ", " by bob")
         assert "esc back" not in screen.text
         assert screen.end() == 0
 
@@ -351,7 +351,7 @@ def test_what_was_written_is_not_lost_when_somebody_else_is_first(store: str) ->
 
 @pytest.mark.slow("starts a terminal; the gate has Ctrl+C at a menu")
 def test_ctrl_c_while_a_script_waits_leaves_the_question_pending(store: str) -> None:
-    with at_terminal("ask", "Which?", "--key", "k", "--wait", url=store) as screen:
+    with at_terminal("ask", "Which?", "--key", "k", "--wait", "--as", "deploy-bot", url=store) as screen:
         screen.until("Waiting for an answer.")
         screen.send(CTRL_C)
         screen.until("Left pending. To wait again: handraise wait ")
@@ -366,11 +366,11 @@ def test_what_happens_can_be_watched(store: str) -> None:
     with at_terminal("watch", url=store) as screen:
         screen.until("Following.")
         question = post(store, "Which?", choices=["A", "B"])
-        while "asked" not in screen.text:  # whoever follows from now on has begun when it sees something
+        while "Asked by" not in screen.text:  # whoever follows from now on has begun when it sees something
             screen.look(0.5)
             question = post(store, "Which?", choices=["A", "B"])
         at_desk(store, lambda desk: desk.answer(question.id, "B", by="bob"))
-        screen.until("answered by bob: B", question.id)
+        screen.until("Answered by bob: B", question.id)
         screen.send(CTRL_C)
         assert screen.end() == 0
 
@@ -464,7 +464,7 @@ def test_a_script_asks_whoever_sits_there_and_gets_only_the_answer(store: str) -
 
 @pytest.mark.slow("starts a terminal; the gate has a script that is answered here")
 def test_a_script_that_asks_here_goes_on_when_somebody_answers_elsewhere(store: str) -> None:
-    script = 'python -m handraise ask "Sure?" --confirm --here --key k; echo "code $?"'
+    script = 'python -m handraise ask "Sure?" --confirm --here --key k --as deploy-bot; echo "code $?"'
     with at_terminal(url=store, shell=script, PATH=_path()) as screen:
         screen.until("1  Yes")
 
@@ -499,7 +499,7 @@ def test_the_inbox_of_a_server_is_answered_by_whoever_is_signed_in(store: str, t
             assert screen.end() == 0
     outcome = get(store, other).outcome
     assert isinstance(outcome, Answered)
-    assert (outcome.by, outcome.evidence) == ("admin", "session")
+    assert (outcome.by, (outcome.evidence or "").partition(":")[0]) == ("admin", "session-vouched-by")
 
 
 @pytest.mark.slow("starts the demo, a server and two terminals")

@@ -13,6 +13,7 @@ from handraise import Approval, Choice, Confirm, Field, Form, MultiChoice, Open
 from handraise.cli.inbox_command import row_parts
 from handraise.cli.inbox_rows import Equal, Row
 from handraise.cli.question_view import StyledLine, form_lines, question_lines
+from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm
 from handraise.model.outcomes import Answered, Declined, Expired
 from handraise.model.timelines import Step
@@ -30,6 +31,12 @@ FORMS: list[AnyForm] = [
     Form(fields=(Field(name="magna", form=Confirm(), required=False), Field(name="enim", form=Open()))),
     Approval.of("labore", {"amet": 3}, editable=["amet"], risk="high"),
     Approval.of("labore", {}),
+]
+
+MESSAGES = [
+    Event(cursor="1", workspace="w", question_id="1", kind=kind, at=AT, by="enim", channel="web", data=data)
+    for kind in (EventKind.REPLIED, EventKind.NOTED, EventKind.ASKED_BACK)
+    for data in ({"text": "Lorem"}, {})
 ]
 
 
@@ -51,8 +58,11 @@ def test_questions_are_shown_in_the_language_of_the_terminal(monkeypatch: pytest
                 recipients=("enim",),
                 steps=(Step(timedelta(hours=8), "expire"),),
                 id="1",
+                replies="program",
+                thread=3,
+                asked_back=3,
             )
-            assert words([*question_lines(question, 80), *form_lines(form, 80)]) == []
+            assert words([*question_lines(question, 80, MESSAGES), *form_lines(form, 80)]) == []
             row = Row(question, 1, (Equal("2", AT),))
             assert words([row_parts(row, 200, me="enim", marked=True)]) == []
             for outcome in (Declined(at=AT, by="dolor", reason="ipsum"), Expired(at=AT)):
@@ -83,6 +93,7 @@ def test_commands_say_everything_in_the_language_of_the_terminal(
 
     answered, declined, both = asked("--confirm"), asked(), asked()
     approval = asked("--approval", "labore", "--argument", "amet=3")
+    replies = asked("--replies")
     missing = str(tmp_path / "1")
     lines: list[tuple[str, ...]] = [
         ("answer", answered, "yes"),
@@ -90,6 +101,16 @@ def test_commands_say_everything_in_the_language_of_the_terminal(
         ("answer", "1", "yes"),
         ("answer", approval, "lorem"),
         ("take-back", approval),
+        ("thread", approval),
+        ("ask-back", approval, "Lorem?"),
+        ("note", approval, "Lorem"),
+        ("thread", approval),
+        ("answer", approval, "approve"),
+        ("reply", approval, "Lorem", "--as", "tempor"),
+        ("ask-back", replies, "Lorem?"),
+        ("reply", replies, "Lorem", "--as", "tempor"),
+        ("answer", replies, "lorem"),
+        ("report", replies, "lorem", "--failed", "--as", "tempor"),
         ("decline", declined, "--reason", "lorem"),
         ("wait", declined),
         ("wait", both, "--timeout", "0.01s"),

@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 
 from handraise.desk import local_desk
-from handraise.model import evidence, json_values, people, validation
+from handraise.model import evidence, json_values, people, thread_messages, validation
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
+    CannotAskBack,
     InvalidAnswer,
+    InvalidMessage,
     NotApproved,
+    NothingToReply,
     QuestionNotFound,
+    ThreadMoved,
 )
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
 from handraise.model.problems import HandraiseError, Problem
@@ -59,7 +63,9 @@ def sentences(module: str | None) -> Iterator[str]:
 
 @pytest.mark.usefixtures("marked")
 @pytest.mark.parametrize(
-    "module", [validation, json_values, people, local_desk], ids=lambda module: module.__name__
+    "module",
+    [validation, json_values, people, thread_messages, local_desk],
+    ids=lambda module: module.__name__,
 )
 def test_every_reason_against_an_answer_is_known(module: object) -> None:
     found = [each for each in sentences(getattr(module, "__file__", None)) if not _is_for_developers(each)]
@@ -100,6 +106,10 @@ ERRORS: list[HandraiseError] = [
     QuestionNotFound("1", "ipsum", "lorem"),
     AlreadyConsumed("1"),
     InvalidAnswer([Problem("magna", "is required"), Problem("", "is larger than 5 bytes")]),
+    InvalidMessage([Problem("magna", "is empty: write something")]),
+    CannotAskBack("1"),
+    NothingToReply("1"),
+    ThreadMoved("1", seen=2, thread=3),
 ]
 
 

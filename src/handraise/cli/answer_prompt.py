@@ -1,6 +1,7 @@
 """Answering a question at a terminal: it is shown in full, then asked, field by field if it has several.
 
-The first answer counts, here or elsewhere: the prompt ends by itself if somebody else answers first.
+The first answer counts, here or elsewhere: the prompt ends by itself if somebody else answers first. Messages that
+arrive meanwhile are shown above it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, assert_never
 
+from handraise.cli.conversation_prompt import Conversation
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.prompts import Back, Check, Entry, Refuses, Settled, Terminal
 from handraise.cli.question_view import StyledLine, difference_lines, digest_of, question_lines, wrapped
@@ -23,7 +25,7 @@ from handraise.cli.terminal_texts import (
     span_words,
 )
 from handraise.model.decisions import decision_of
-from handraise.model.errors import AlreadySettled, InvalidAnswer, StoreUnavailable
+from handraise.model.errors import AlreadySettled, InvalidAnswer, StoreUnavailable, ThreadMoved
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
@@ -33,14 +35,13 @@ from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.error_text import error_text, problem_text
 from handraise.presentation.form_parts import Part, parts_of
 from handraise.presentation.form_text import hint_of, kind_text, typed_hint
-from handraise.presentation.translation import gettext, gettext_noop, ngettext
+from handraise.presentation.translation import gettext, gettext_noop
 
 _MENU = gettext_noop("↑↓ or number · enter takes it · ctrl-x won't answer · esc back")
 _TICKS = gettext_noop("space ticks · enter · ctrl-x won't answer · esc back")
 _VALUE = gettext_noop("enter takes it · ctrl-x won't answer · esc back")
 _TEXT = gettext_noop("enter takes it · ctrl-j new line · ctrl-x won't answer · esc back")
 _WHY = gettext_noop("why? Enter alone gives no reason.")
-_MENU_LINES = 2
 _OTHER = object()
 _NOTHING = object()
 
@@ -97,10 +98,20 @@ class _AnswerDialog:
         self._session = session
         self._question = question
         self._terminal = terminal
-        self._seen: str | None = None
+        self._conversation = Conversation(session, question, terminal)
 
     async def run(self) -> Question:
         await self._show()
+        fresh = asyncio.create_task(self._conversation.keep_fresh())
+        self._terminal.talk_with(self._conversation)
+        try:
+            return await self._until_sent()
+        finally:
+            self._terminal.talk_with(None)
+            fresh.cancel()
+            await asyncio.gather(fresh, return_exceptions=True)
+
+    async def _until_sent(self) -> Question:
         draft: Any = _NOTHING
         while True:
             try:
@@ -115,25 +126,21 @@ class _AnswerDialog:
                 if misfit.outcome is not None:
                     raise Settled from None
                 self._print_problems(misfit)
+            except ThreadMoved:
+                await self._conversation.read()
+                told = gettext("Not sent: somebody has written something. Read it, then decide again.")
+                self._terminal.put(wrapped([("class:bad", f"! {told}")], self._terminal.width, indent=2))
 
     async def _show(self) -> None:
         """Print the question; an approval is asked for only after all of it was on the screen."""
-        question = self._question
-        events = await self._session.desk.history(question.id) if question.votes else ()
+        events = await self._conversation.read()
+        question = self._conversation.question
         lines = [[], *question_lines(question, self._terminal.width, events), []]
-        page = max(self._terminal.height - _MENU_LINES, 5)
-        if not isinstance(self._question.form, Approval):
-            page = len(lines)
-        for start in range(0, len(lines), page):
-            self._terminal.put(lines[start : start + page])
-            if rest := len(lines[start + page :]):
-                text = ngettext(
-                    "{count} more line · enter shows it · esc back",
-                    "{count} more lines · enter shows them · esc back",
-                    rest,
-                )
-                await self._terminal.go_on(text.format(count=rest))
-        self._seen = digest_of(lines)
+        if isinstance(question.form, Approval):
+            await self._terminal.put_pages(lines)
+        else:
+            self._terminal.put(lines)
+        self._conversation.mark_shown(lines)
 
     async def _ask(self, draft: Any) -> Json:
         form = self._question.form
@@ -338,19 +345,22 @@ class _AnswerDialog:
             self._question.id,
             by=self._session.me,
             reason=reason.strip() or None,
-            provenance=Provenance(channel=CHANNEL, shown_digest=self._seen),
+            provenance=self._provenance(),
         )
         self._print_result(question, gettext("You declined."))
         return question
 
+    def _provenance(self) -> Provenance:
+        """What was on the screen when the person decided."""
+        conversation = self._conversation
+        return Provenance(channel=CHANNEL, shown_digest=digest_of(conversation.shown), seen=conversation.seen)
+
     async def _send(self, value: Json) -> Question:
+        provenance = self._provenance()  # what is shown while it is sent again is not part of the decision
         while True:
             try:
                 question = await self._session.desk.answer(
-                    self._question.id,
-                    value,
-                    by=self._session.me,
-                    provenance=Provenance(channel=CHANNEL, shown_digest=self._seen),
+                    self._question.id, value, by=self._session.me, provenance=provenance
                 )
             except StoreUnavailable as error:
                 text = gettext("Not sent: {problem}").format(problem=shown(str(error)))

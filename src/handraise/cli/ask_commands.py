@@ -14,7 +14,10 @@ import pydantic
 import typer
 
 from handraise.cli.answer_prompt import answer_at_terminal
+from handraise.cli.conversation_prompt import message_problem
 from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
+from handraise.cli.prompts import Back, Refuses, Terminal
+from handraise.cli.question_view import columns, message_lines
 from handraise.cli.session import AsAsker, CliSession, Workspace, as_asker, as_person, person_session
 from handraise.cli.terminal_texts import json_line, outcome_words, shown, shown_lines, span_of
 from handraise.model.answer_types import FormSource
@@ -24,7 +27,9 @@ from handraise.model.forms import FORM, Action, Approval, Confirm, MultiChoice
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
+from handraise.model.thread_messages import ThreadMessage
 from handraise.model.timelines import Escalation, Timeline
+from handraise.ports.desk import ReplyWith
 from handraise.presentation.translation import gettext
 from handraise.wire.records import QuestionRecord
 
@@ -100,6 +105,13 @@ def ask(
             "--here", help="Show it in this terminal too; the first answer counts, wherever it is given."
         ),
     ] = False,
+    replies: Annotated[
+        bool,
+        typer.Option(
+            "--replies",
+            help="Let people ask back. With --wait you reply in this terminal, else with `handraise reply`.",
+        ),
+    ] = False,
     as_json: AsJson = False,
     name: AsAsker = None,
     workspace: Workspace = None,
@@ -126,6 +138,7 @@ def ask(
         timeline=_timeline(remind or [], escalate or [], expires, default),
         key=key,
         conversation=conversation,
+        replies=replies,
     )
     patience = None if timeout is None else span_of(timeout)
 
@@ -137,7 +150,9 @@ def ask(
         elif wait or patience is not None:
             text = gettext("Waiting for an answer. To give it: handraise answer {id}")
             _print_status(text.format(id=question.id))
-            await _until_settled(session, question.id, patience)
+            await _until_settled(
+                session, question.id, patience, reply_with=_reply_to(question, replies=replies)
+            )
         question = await session.desk.get(question.id)
         if question.decision:
             await session.desk.consume_approval(
@@ -179,11 +194,42 @@ def wait_for(
     _end(question, as_json=as_json)
 
 
-async def _until_settled(session: CliSession, question_id: str, patience: timedelta | None) -> None:
+async def _until_settled(
+    session: CliSession,
+    question_id: str,
+    patience: timedelta | None,
+    *,
+    reply_with: ReplyWith | None = None,
+) -> None:
     try:
-        await session.desk.wait(question_id, timeout=patience)
+        await session.desk.wait(question_id, timeout=patience, reply_with=reply_with)
     except StillPending:
         return
+
+
+def _reply_to(question: Question, *, replies: bool) -> ReplyWith | None:
+    """What shows a message of a person and gives the reply that is written in this terminal; None if it is not wanted."""
+    if not replies:
+        return None
+
+    async def reply(message: ThreadMessage) -> str | None:
+        later = gettext("To reply: handraise reply {id} TEXT --to {number}")
+        told = later.format(id=shown(question.id), number=message.number)
+        if not any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+            for line in message_lines(message, columns()):
+                _print_status("".join(text for _, text in line))
+            _print_status(told)
+            return None
+        terminal = Terminal()
+        terminal.put(message_lines(message, terminal.width))
+        hint = gettext("enter sends the reply · ctrl-j new line · esc replies nothing")
+        try:
+            return await terminal.write(hint=hint, check=message_problem)
+        except (Back, Refuses):
+            terminal.put([[("class:soft", told)]])
+            return None
+
+    return reply
 
 
 async def _ask_here(question: Question, patience: timedelta | None, *, workspace: str | None) -> None:
@@ -252,6 +298,7 @@ def _options(
     timeline: Timeline | None,
     key: str | None,
     conversation: str | None,
+    replies: bool,
 ) -> QuestionOptions:
     if sum((bool(choice), confirm, form is not None, approval is not None)) > 1:
         raise typer.BadParameter("Give --choice, --confirm, --form or --approval, and only one of them.")
@@ -276,6 +323,8 @@ def _options(
         options["key"] = key
     if conversation is not None:
         options["conversation"] = conversation
+    if replies:
+        options["replies"] = "program"
     return options
 
 

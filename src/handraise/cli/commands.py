@@ -33,18 +33,47 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "list_questions",
         "List pending questions, most urgent first. With the key of an agent, its own.",
     ),
-    "show": ("question_commands", "show", "Show a question: who asks, what, why, and its status."),
+    "show": (
+        "question_commands",
+        "show",
+        "Show a question: who asks, what, why, its status, and the conversation about it.",
+    ),
     "history": ("question_commands", "history", "Show everything that happened to a question, oldest first."),
     "answer": (
         "question_commands",
         "answer",
         "Answer a question. Without a value, it is shown in the terminal and you are asked.",
     ),
+    "thread": (
+        "thread_commands",
+        "thread",
+        "Show what people and the agent have written about a question, oldest first.",
+    ),
+    "ask-back": (
+        "thread_commands",
+        "ask_back",
+        "Ask the agent something about its question, which stays pending. Only if the agent can reply.",
+    ),
+    "note": (
+        "thread_commands",
+        "note",
+        "Note something for the other people who may answer. Agents do not see its text.",
+    ),
+    "reply": (
+        "thread_commands",
+        "reply",
+        "Reply to what people asked about your question. Who had approved it must approve it again.",
+    ),
     "decline": ("question_commands", "decline", "Decline to answer a question."),
     "take-back": (
         "question_commands",
         "take_back",
         "Take back an approval that the agent has not used. For people who approved it and administrators.",
+    ),
+    "report": (
+        "question_commands",
+        "report",
+        "Report what came of the answer to a question that you asked. A report is final.",
     ),
     "withdraw": (
         "question_commands",

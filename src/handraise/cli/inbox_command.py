@@ -49,7 +49,8 @@ _NARROW = 79
 def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
     """Show the questions that you may answer, live, and answer them.
 
-    The most urgent come first: escalated questions, then by expiry, by risk, and by age.
+    The most urgent come first: escalated questions, then by expiry, by risk, and by age. Those that wait for
+    the agent's reply are last.
     """
 
     async def work(session: CliSession) -> str:
@@ -292,8 +293,11 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
     if question.quorum > 1:
         text = gettext("{votes} of {count} voted")
         told.append(text.format(votes=len(question.votes), count=question.quorum))
+    if question.is_askers_turn:
+        told.append(gettext("waiting for the agent's reply"))
     voted = gettext("you voted")
     mine = f"✓ {voted} · " if has_voted(question, me) else ""
+    waits = bool(mine) or question.is_askers_turn
     count = len(row.equal)
     alike = (
         " · "
@@ -309,9 +313,9 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
     beside = sum(map(get_cwidth, (mine, alike, f" · {urgent}" if urgent else "")))
     return [
         ("class:cursor" if marked else "", "❯ " if marked else "  "),
-        # A question that you have voted on waits for others.
+        # A question that you have voted on, or that you asked back about, waits for others.
         (
-            "class:cursor" if marked else "class:soft" if mine else "class:strong",
+            "class:cursor" if marked else "class:soft" if waits else "class:strong",
             f"{_headline(question.prompt, size - 3)}\n",
         ),
         *([HERE] if marked else []),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -19,6 +19,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.input import create_input
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import (
     BufferControl,
@@ -32,11 +33,12 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.utils import get_cwidth
 
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.question_view import STYLE, WIDEST, StyledLine, put, wrapped
 from handraise.cli.terminal_texts import shown_lines
-from handraise.presentation.translation import gettext
+from handraise.presentation.translation import gettext, ngettext
 
 T = TypeVar("T")
 Check = Callable[[Any], str | None]
@@ -46,6 +48,8 @@ HERE = ("[SetCursorPosition]", "")
 """Marks the place that stays visible if not everything fits."""
 
 _ESCAPE_WITHIN = 0.05
+_MENU_LINES = 3
+_BETWEEN = " · "
 
 
 class Back(Exception):
@@ -58,6 +62,26 @@ class Refuses(Exception):
 
 class Settled(Exception):
     """Somebody else answered first, or the question expired."""
+
+
+class _Interrupted(Exception):
+    """There is something to show before the prompt goes on."""
+
+
+class _Talks(Exception):
+    """The person wants to write a message before they go on."""
+
+
+class Aside(Protocol):
+    """What goes on beside a prompt: a conversation about the question."""
+
+    async def show_news(self) -> bool:
+        """Show what is new since the last call; return whether anything was."""
+        ...
+
+    async def talk(self) -> None:
+        """Let the person write a message."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +112,8 @@ class Terminal:
             # The position of the cursor is not needed, and over a slow line the reply would look like typing.
             self.output.enable_cpr = False
         self._until: asyncio.Future[Any] | None = None
+        self._aside: Aside | None = None
+        self._app: Application[Any] | None = None
 
     def sitting(self) -> AbstractContextManager[None]:
         """From now on every key is for a prompt, even if it is pressed before the prompt is drawn."""
@@ -96,6 +122,25 @@ class Terminal:
     def end_with(self, until: asyncio.Future[Any] | None) -> None:
         """Every prompt ends with `Settled` as soon as this is done."""
         self._until = until
+
+    def talk_with(self, aside: Aside | None) -> None:
+        """Every prompt shows what is new there first, and offers to write a message."""
+        self._aside = aside
+
+    @property
+    def offers_talk(self) -> bool:
+        """Whether the person can write a message now."""
+        return self._aside is not None
+
+    def interrupt(self) -> None:
+        """Show what is new above the prompt that is open, which then continues."""
+        if (
+            self._aside is not None
+            and self._app is not None
+            and self._app.is_running
+            and not self._app.is_done
+        ):
+            self._app.exit(exception=_Interrupted())
 
     @property
     def width(self) -> int:
@@ -111,6 +156,19 @@ class Terminal:
         """Print lines for good."""
         put(lines, output=self.output)
 
+    async def put_pages(self, lines: Sequence[StyledLine]) -> None:
+        """Print lines for good, as many at a time as can be seen at once."""
+        page = max(self.height - _MENU_LINES, 5)
+        for start in range(0, len(lines), page):
+            self.put(lines[start : start + page])
+            if rest := len(lines[start + page :]):
+                text = ngettext(
+                    "{count} more line · enter shows it · esc back",
+                    "{count} more lines · enter shows them · esc back",
+                    rest,
+                )
+                await self.go_on(text.format(count=rest))
+
     def forget_typed(self) -> None:
         """Discard what was typed before there was anything to answer."""
         if sys.platform != "win32":
@@ -119,7 +177,10 @@ class Terminal:
             termios.tcflush(self.input.fileno(), termios.TCIFLUSH)
 
     async def choose(self, entries: Sequence[Entry], *, hint: str, start: int | None = 0) -> Any:
-        """The value of the entry chosen. Without a `start` none is marked, and Enter alone does nothing."""
+        """The value of the entry chosen. Without a `start` none is marked, and Enter alone does nothing.
+
+        Then none is marked either after something new was shown: keys that were pressed before do not count.
+        """
         menu = _Menu(entries, start, lambda: self.width)
         keys = KeyBindings()
 
@@ -128,7 +189,13 @@ class Terminal:
             if menu.at is not None:
                 event.app.exit(result=entries[menu.at].value)
 
-        return await self._run(menu.window, _hint(hint, self), _bind_movement(keys, menu))
+        def unmark() -> None:
+            if start is None:
+                menu.at, menu.typed = None, ""
+                self.forget_typed()
+                clear_typeahead(self.input)
+
+        return await self._run(menu.window, _hint(hint, self), _bind_movement(keys, menu), on_news=unmark)
 
     async def choose_several(
         self, entries: Sequence[Entry], *, chosen: Sequence[Any], hint: str, check: Check
@@ -209,9 +276,11 @@ class Terminal:
 
         await self._run(_hint(told, self), keys)
 
-    async def _run(self, *parts: Any) -> Any:
+    async def _run(self, *parts: Any, on_news: Callable[[], None] | None = None) -> Any:
         *windows, keys = parts
         _bind_exit(keys)
+        if self._aside is not None:
+            _bind_talk(keys)
         app: Application[Any] = Application(
             layout=Layout(HSplit(windows)),
             key_bindings=keys,
@@ -222,21 +291,48 @@ class Terminal:
             full_screen=False,
         )
         app.ttimeoutlen = _ESCAPE_WITHIN
+        while True:
+            if await self._beside(lambda aside: aside.show_news()):
+                if on_news is not None:
+                    on_news()
+                continue
+            try:
+                return await self._run_once(app)
+            except _Interrupted:
+                continue
+            except _Talks:
+                await self._beside(lambda aside: aside.talk())
+
+    async def _beside(self, do: Callable[[Aside], Awaitable[T]]) -> T | None:
+        """Do something beside the prompt; what the person had begun to type is still there afterwards."""
+        if (aside := self._aside) is None:
+            return None
+        self._aside = None  # its own prompts are not interrupted
+        try:
+            return await do(aside)
+        finally:
+            self._aside = aside
+
+    async def _run_once(self, app: Application[Any]) -> Any:
         until = self._until
 
         def end(_: object) -> None:
             if app.is_running and not app.is_done:
                 app.exit(exception=Settled())
 
-        if until is None:
-            return await app.run_async(handle_sigint=False)
-        if until.done():
-            raise Settled
-        until.add_done_callback(end)
+        self._app = app
         try:
-            return await app.run_async(handle_sigint=False)
+            if until is None:
+                return await app.run_async(handle_sigint=False)
+            if until.done():
+                raise Settled
+            until.add_done_callback(end)
+            try:
+                return await app.run_async(handle_sigint=False)
+            finally:
+                until.remove_done_callback(end)
         finally:
-            until.remove_done_callback(end)
+            self._app = None
 
 
 class _Menu:
@@ -314,9 +410,23 @@ class _Problem:
 def _hint(told: str | Callable[[], str], terminal: Terminal) -> Window:
     def draw() -> FormattedText:
         text = told if isinstance(told, str) else told()
-        return _join_lines(wrapped([("class:soft", text)], terminal.width))
+        parts = text.split(_BETWEEN)
+        if terminal.offers_talk:
+            parts.append(gettext("ctrl-t writes a message"))
+        return _join_lines(_hint_lines(parts, terminal.width))
 
     return Window(FormattedTextControl(draw), dont_extend_height=True)
+
+
+def _hint_lines(parts: Sequence[str], width: int) -> list[StyledLine]:
+    """The parts of a hint, as many on a line as fit; a key and what it does stay together."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if get_cwidth(longer := f"{lines[-1]}{_BETWEEN}{part}") <= width:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return [broken for line in lines for broken in wrapped([("class:soft", line)], width)]
 
 
 def _plain(text: str, width: int) -> list[StyledLine]:
@@ -368,3 +478,9 @@ def _bind_exit(keys: KeyBindings) -> None:
     @keys.add("c-x", eager=True)
     def _refuse(event: KeyPressEvent) -> None:
         event.app.exit(exception=Refuses())
+
+
+def _bind_talk(keys: KeyBindings) -> None:
+    @keys.add("c-t", eager=True)
+    def _talk(event: KeyPressEvent) -> None:
+        event.app.exit(exception=_Talks())

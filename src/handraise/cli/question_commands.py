@@ -1,4 +1,4 @@
-"""`handraise list`, `show`, `history`, `answer`, `decline`, `take-back`, `withdraw` and `watch`."""
+"""`handraise list`, `show`, `history`, `answer`, `decline`, `take-back`, `report`, `withdraw` and `watch`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.ask_commands import AsJson, json_or_text
 from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
 from handraise.cli.question_view import StyledLine, columns, form_lines, put, question_lines, wrapped
-from handraise.cli.session import CHANNEL, AsPerson, CliSession, Workspace, as_asker, as_person
+from handraise.cli.session import CHANNEL, AsAsker, AsPerson, CliSession, Workspace, as_asker, as_person
 from handraise.cli.terminal_texts import (
     age_words,
     end_words,
@@ -28,7 +28,7 @@ from handraise.cli.terminal_texts import (
     span_of,
 )
 from handraise.model.agreement import has_voted
-from handraise.model.errors import InvalidAnswer, PermissionDenied, QuestionNotFound
+from handraise.model.errors import InvalidAnswer, PermissionDenied, QuestionNotFound, ThreadMoved
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm
 from handraise.model.json_values import Json
@@ -38,7 +38,7 @@ from handraise.model.questions import Question
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
 from handraise.presentation.agreement_text import still_needed
-from handraise.presentation.error_text import problem_text
+from handraise.presentation.error_text import error_text, problem_text
 from handraise.presentation.translation import gettext, grouped, ngettext
 from handraise.wire.records import EventRecord, QuestionRecord
 
@@ -109,11 +109,12 @@ def list_questions(
 def show(
     question_id: QuestionId, *, as_json: AsJson = False, name: AsPerson = None, workspace: Workspace = None
 ) -> None:
-    """Show a question: who asks, what, why, and its status."""
+    """Show a question: who asks, what, why, its status, and the conversation about it."""
 
     async def work(session: CliSession) -> tuple[Question, Sequence[Event]]:
         question = await session.desk.get(question_id)
-        return question, await session.desk.history(question_id) if question.votes else ()
+        has_more = question.votes or question.thread
+        return question, await session.desk.history(question_id) if has_more else ()
 
     question, events = as_person(work, name=name, workspace=workspace)
     if as_json:
@@ -153,6 +154,15 @@ def answer(
         typer.Argument(metavar="VALUE", help="The answer: a label, a number, a text, yes, approve, or JSON."),
     ] = None,
     *,
+    seen: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="How many messages of its conversation you have read, as `thread` shows them. An approval is "
+            "refused if there are others.",
+        ),
+    ] = None,
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
@@ -163,8 +173,14 @@ def answer(
         if value is None:
             return await answer_at_terminal(session, question)
         return await session.desk.answer(
-            question_id, _value_of(question, value), by=session.me, provenance=Provenance(channel=CHANNEL)
+            question_id,
+            _value_of(question, value),
+            by=session.me,
+            provenance=Provenance(channel=CHANNEL, seen=seen),
         )
+
+    if value is None and seen is not None:
+        raise typer.BadParameter("--seen is for an answer that you give here: handraise answer ID VALUE.")
 
     try:
         question = as_person(work, name=name, workspace=workspace)
@@ -174,6 +190,10 @@ def answer(
             "That answer does not fit: {problems}. It is kept as an attempt, and you can answer again."
         )
         raise CommandError(text.format(problems=why)) from None
+    except ThreadMoved as moved:
+        text = gettext("To read it: handraise thread {id}. To approve then: add --seen {count}")
+        told = text.format(id=question_id, count=moved.thread)
+        raise CommandError(f"{error_text(str(moved))} {told}") from None
     except KeyboardInterrupt:
         raise typer.Exit(STILL_PENDING) from None
     if value is not None:
@@ -214,6 +234,26 @@ def take_back(
     question = as_person(work, name=name, workspace=workspace)
     text = gettext("Taken back: {agent} cannot execute the action.")
     typer.echo(text.format(agent=shown(question.asker)))
+
+
+def report(
+    question_id: QuestionId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What came of it, in a few words for people.")],
+    *,
+    ok: Annotated[bool, typer.Option("--ok/--failed", help="Whether it worked.")],
+    link: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where people can read more: https://… or http://…")
+    ] = None,
+    name: AsAsker = None,
+    workspace: Workspace = None,
+) -> None:
+    """Report what came of the answer to a question that you asked. A report is final."""
+    as_asker(
+        lambda session: session.desk.report(question_id, ok=ok, text=text, link=link),
+        name=name,
+        workspace=workspace,
+    )
+    typer.echo(gettext("Reported as done.") if ok else gettext("Reported as failed."))
 
 
 def withdraw(
@@ -376,6 +416,7 @@ def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
     if question.outcome is None:
         told += [age_words(question), end_words(question)]
         told += [gettext("you voted")] if has_voted(question, me) else []
+        told += [gettext("waiting for the agent's reply")] if question.is_askers_turn else []
     else:
         ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"
         told += [ended, _shorten(outcome_words(question), _AT_A_GLANCE)]

@@ -1,6 +1,7 @@
 """A question on a terminal, as styled lines of a given width.
 
-The agent's text has a bar in front of it and the agent's name above; text without a bar is Handraise's own.
+The text of an agent, or of a person who wrote about the question, has a bar in front of it and a name above; text
+without a bar is Handraise's own.
 Nothing is ever cut: a long word is broken, and continues after the same bar.
 """
 
@@ -11,6 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TypeAlias, assert_never
 
 import typer
@@ -22,6 +24,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from handraise.cli.terminal_texts import (
     age_words,
+    ago_words,
     answer_words,
     end_words,
     json_words,
@@ -38,9 +41,11 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.reports import Report
+from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.presentation import line_wrap
 from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.form_parts import parts_of
+from handraise.presentation.names import person_name, through
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.report_text import report_source, report_title, report_words
 from handraise.presentation.risk_text import risk_text
@@ -72,7 +77,7 @@ _DEEPEST = 6
 
 
 def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[StyledLine]:
-    """The whole question: who asks, what, why, its status, and the votes in its history."""
+    """The whole question: who asks, what, why, its status, and the votes and messages in its history."""
     lines = [_heading(question), []]
     prompt = shown_markdown(question.prompt, width - len(_BAR))
     lines += [[("class:bar", _BAR), *line] for line in prompt]
@@ -81,9 +86,49 @@ def question_lines(question: Question, width: int, events: Sequence[Event] = ())
     if names := _names(question):
         lines += [[("class:bar", _BAR.rstrip())], *_with_bar(names, width)]
     lines += [[], *_standing(question, width), *_votes(question, events, width)]
+    if messages := messages_of(events):
+        lines += [[], *thread_lines(question, messages, width)]
     if isinstance(question.form, Approval):  # last, so that it is right above the decision
         lines += [[], *_action_lines(question, question.form, width)]
     return lines
+
+
+def thread_lines(question: Question, messages: Sequence[ThreadMessage], width: int) -> list[StyledLine]:
+    """The conversation about a question, oldest first, and whether it is the agent's turn."""
+    lines: list[StyledLine] = [[("class:strong", gettext("The conversation"))]]
+    for message in messages:
+        lines += message_lines(message, width)
+    return [*lines, *turn_lines(question, width)]
+
+
+def message_lines(message: ThreadMessage, width: int) -> list[StyledLine]:
+    """One message: what it is, by whom and since when, then its text behind a bar."""
+    match message.kind:
+        case "asked_back":
+            text = gettext("{person} asked the agent")
+        case "noted":
+            text = gettext("A note by {person}")
+        case "replied":
+            text = gettext("A reply by {person}")
+        case _:
+            assert_never(message.kind)
+    head = shown(text.format(person=through(person_name(message.by), message.channel)))
+    age = ago_words(datetime.now(UTC) - message.at)
+    hidden = [("class:soft", gettext("Only people can read it."))]
+    told: list[StyledLine] = (
+        [[("", line)] for line in shown_lines(message.text)] if message.text else [hidden]
+    )
+    return [
+        *wrapped([("", f"{message.number}. {head}"), ("class:soft", f" · {age}")], width),
+        *_with_bar(told, width),
+    ]
+
+
+def turn_lines(question: Question, width: int) -> list[StyledLine]:
+    """That the agent has to reply, if it has."""
+    if question.outcome is not None or not question.is_askers_turn:
+        return []
+    return wrapped([("class:strong", gettext("Waiting for the agent's reply."))], width)
 
 
 def form_lines(form: AnyForm, width: int) -> list[StyledLine]:

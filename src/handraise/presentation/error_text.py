@@ -69,6 +69,10 @@ _SENTENCES = (
     gettext_noop("is a whole number beyond 2^53, which some programs read inexactly: write it as text"),
     # handraise.model.provenance
     gettext_noop("has more than {count} characters"),
+    # handraise.model.thread_messages: a message cannot be kept
+    gettext_noop("expected a text"),
+    gettext_noop("is empty: write something"),
+    gettext_noop("the thread has {count} messages already: decide, or decline"),
     # handraise.model.people: somebody may not do this
     gettext_noop("{name} may not do this: {part}."),
     gettext_noop("the asker cannot answer"),
@@ -134,6 +138,15 @@ _SENTENCES = (
         "The approval of question {name} has already been used, and an action is executed at most once. Ask for "
         "another approval."
     ),
+    gettext_noop(
+        "Nobody would reply: the program that asked question {name} cannot. Write a note for the other people instead, or "
+        "decline."
+    ),
+    gettext_noop("Nobody waits for a reply about question {name}."),
+    gettext_noop(
+        "The conversation about question {name} has {count} messages, and this approval covers {seen}. Read the "
+        "conversation, then decide again."
+    ),
     gettext_noop("Too many requests; try again in {count} seconds."),
     # handraise.desk
     gettext_noop("is in the past: give a time in the future, or leave it out"),
@@ -142,6 +155,7 @@ _SENTENCES = (
     gettext_noop("only the asker can execute the action"),
     gettext_noop("only the asker can send it"),
     gettext_noop("only the asker can report what came of it"),
+    gettext_noop("only the asker can reply"),
     gettext_noop("only the asker can mark it as sent"),
     gettext_noop("only the asker can join it"),
     gettext_noop("only people who approved it, and administrators, can take it back"),
@@ -201,8 +215,8 @@ _SENTENCES = (
     gettext_noop("Your e-mail address is not verified there. Verify it and start again."),
     gettext_noop("We cannot use your e-mail address: {part}."),
 )
-_HEADLINE = gettext_noop("That answer does not fit:")
-"""What is before the problems in an error about an answer."""
+_HEADLINES = (gettext_noop("That answer does not fit:"), gettext_noop("This message cannot be kept:"))
+"""What is before the problems in an error about an answer or a message."""
 
 _MOST_PROBLEMS = 200
 _MOST_COLONS = 8
@@ -221,8 +235,9 @@ def problem_text(problem: Problem) -> str:
 
 
 def _translated(message: str) -> str:
-    if message.startswith(f"{_HEADLINE} "):
-        return f"{gettext(_HEADLINE)} {_problems(message.removeprefix(f'{_HEADLINE} '))}"
+    for headline in _HEADLINES:
+        if message.startswith(f"{headline} "):
+            return f"{gettext(headline)} {_problems(message.removeprefix(f'{headline} '))}"
     return _problems(message)
 
 
