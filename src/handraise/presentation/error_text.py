@@ -69,6 +69,9 @@ _SENTENCES = (
     gettext_noop("is a whole number beyond 2^53, which some programs read inexactly: write it as text"),
     # handraise.model.provenance
     gettext_noop("has more than {count} characters"),
+    # handraise.model.thread_messages: nobody could read it
+    gettext_noop("is empty: write something"),
+    gettext_noop("the thread has {count} messages already: decide, or decline"),
     # handraise.model.people: somebody may not do this
     gettext_noop("{name} may not do this: {part}."),
     gettext_noop("the asker cannot answer"),

@@ -28,12 +28,28 @@ export function keepDraft(form, id) {
   form.addEventListener("input", () => store.set(key, state() === first ? null : state()));
 }
 
+// The same for a message to the agent or to colleagues. Once it is in the conversation, it is no draft any more.
+export function keepMessage(form, id) {
+  const key = keyOf(`${id}.message`);
+  const field = form.querySelector("textarea");
+  const mine = [...document.querySelectorAll(".message[data-mine] [data-text]")].map((each) => each.textContent.trim());
+  const kept = store.get(key);
+  if (kept && mine.includes(kept.trim())) store.set(key, null);
+  else if (kept && !field.value) {
+    field.value = kept;
+    const fold = form.closest("details");
+    if (fold) fold.open = true;
+  }
+  field.addEventListener("input", () => store.set(key, field.value.trim() ? field.value : null));
+}
+
 export const hasDraft = (id) => store.get(keyOf(id)) !== null;
 
 // For a question that ended in another way: show what was kept, once.
 export function showDraft(page) {
   const key = keyOf(page.dataset.question);
   const kept = store.get(key);
+  store.set(keyOf(`${page.dataset.question}.message`), null);
   if (!kept) return;
   store.set(key, null);
   if ("mine" in page.dataset || document.querySelector("[data-kept]")) return;
