@@ -13,7 +13,6 @@ from handraise.model.evidence import PASSKEY_VOUCHED, VOUCHED
 from handraise.model.forms import Approval, Scope
 from handraise.model.outcomes import Answered, Declined, Outcome
 from handraise.model.questions import Question
-from handraise.model.thread_messages import MESSAGE_KINDS
 from handraise.model.visible import visible_line
 from handraise.presentation.event_text import event_text
 from handraise.presentation.names import channel_name, display_name, listed, recipient_name
@@ -249,5 +248,4 @@ def _history_line(question: Question, event: Event, me: str) -> HistoryLine:
     told = event_text(event, question.form, asker=question.asker, viewer=me)
     evidence = str(event.data.get("evidence", "")) if isinstance(event.data, dict) else ""
     ours = f"{told.text}, {_sure(evidence)}" if evidence.startswith(VOUCHED) else told.text
-    # The conversation above the story has the messages.
-    return HistoryLine(event.at, ours, () if event.kind in MESSAGE_KINDS else told.quoted)
+    return HistoryLine(event.at, ours, told.quoted)

@@ -57,7 +57,7 @@ from handraise.server.web.inbox.status_view import (
     verdict_of,
 )
 from handraise.server.web.inbox.stops_page import StopView, stop_view
-from handraise.server.web.inbox.thread_view import thread_of
+from handraise.server.web.inbox.thread_view import thread_of, without_message
 from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
 from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, live_page
@@ -146,7 +146,7 @@ async def show(
     events = await context.desk.history(question.id)
     covered = None if submission is None else submission.covered
     thread = thread_of(question, messages_of(events), me=me, now=now, covered=covered)
-    story = history_lines(question, events, me)
+    story = history_lines(question, list(map(without_message, events)), me)
     if context.outbox is not None:
         admin = context.person.role is Role.ADMIN
         told = delivery_lines(await context.outbox.deliveries(question.ref), me, why=admin)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from handraise.model.events import Event
 from handraise.model.questions import Question
-from handraise.model.thread_messages import MessageKind, ThreadMessage
+from handraise.model.thread_messages import MESSAGE_KINDS, MessageKind, ThreadMessage
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.names import channel_name, display_name
 from handraise.presentation.report_text import shortened_line
@@ -87,6 +88,13 @@ def thread_of(
         can_reply=question.replies is not None,
         moved=covered is not None,
     )
+
+
+def without_message(event: Event) -> Event:
+    """An event for the history below the conversation, which has the text already."""
+    if event.kind not in MESSAGE_KINDS or not isinstance(event.data, dict):
+        return event
+    return replace(event, data={name: value for name, value in event.data.items() if name != "text"})
 
 
 def _message(message: ThreadMessage, me: str, now: datetime, covered: int | None) -> MessageView:
