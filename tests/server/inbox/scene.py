@@ -80,6 +80,7 @@ PAYMENT = Approval.of(
     scopes=["once", "session", "always"],
     remember_by=["to"],
 )
+REFUND = Approval.of("refund", {"order": "A-7", "amount": 500}, editable=["amount"])
 FORMS: dict[str, AnyForm] = {
     "a choice": Choice(
         options=(
@@ -267,7 +268,7 @@ async def _vote(desk: LocalDesk, clock: ManualClock) -> Question:
 async def _talked_about(desk: LocalDesk, clock: ManualClock) -> Question:
     """A question whose agent replied after one approval, and is asked again."""
     question = await desk.post(
-        "Refund?", form=PAYMENT, quorum=2, recipients=["ann", "bob", "cid"], replies="model"
+        "Refund?", form=REFUND, quorum=2, recipients=["ann", "bob", "cid"], replies="model"
     )
     await desk.answer(question.id, "approve", by="cid", provenance=Provenance(channel="slack"))
     await desk.note(
