@@ -9,6 +9,7 @@ from handraise import Approval
 from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, complaints, listens
+from tests.server.inbox.test_browser_undo import hide
 
 REFUND = Approval.of("refund", {"amount": 300})
 
@@ -61,6 +62,23 @@ async def test_what_is_held_back_is_not_approved_if_a_message_comes(tab: Page, d
     await expect(tab.get_by_role("heading", name="Denied by you")).to_be_visible()
 
 
+async def test_what_is_sent_as_the_page_is_hidden_says_so_if_it_was_refused(
+    tab: Page, desk: LocalDesk
+) -> None:
+    question = await desk.post("Refund?", form=REFUND, undo_for=60)
+    await tab.route("**/v1/events", lambda route: route.abort())  # the page does not hear of the note
+    await tab.goto(f"/questions/{question.id}")
+    await desk.note(question.id, "wait", by="bob")
+    await tab.get_by_role("button", name="Approve").click()
+    await expect(tab.get_by_role("button", name="Undo")).to_be_visible()
+    await hide(tab)
+    await expect(tab.locator("[data-live]")).to_contain_text("Nothing was recorded: there are new messages.")
+    await expect(tab.get_by_role("button", name="Approve")).to_be_enabled()
+    assert (await desk.get(question.id)).outcome is None
+    await tab.get_by_role("link", name="Show it").click()
+    await expect(tab.locator(".message")).to_contain_text("wait")
+
+
 async def test_a_message_that_was_typed_is_there_again_until_it_is_sent(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("Refund?", form=REFUND, replies="program")
     await desk.note(question.id, "wait", by="bob")
@@ -73,6 +91,19 @@ async def test_a_message_that_was_typed_is_there_again_until_it_is_sent(tab: Pag
     await expect(tab.locator(".message")).to_have_count(2)
     await expect(tab.get_by_label("Your question or note")).to_have_value("")
     assert [each.text for each in await desk.thread(question.id)] == ["wait", "Which customer?\nAnd why?"]
+    assert await tab.evaluate("Object.keys(localStorage).length") == 0
+
+
+async def test_a_message_that_was_begun_is_shown_when_somebody_else_decides(
+    tab: Page, desk: LocalDesk
+) -> None:
+    question = await desk.post("Refund?", form=REFUND, replies="program")
+    await listens(tab, f"/questions/{question.id}")
+    await tab.get_by_text("Ask the agent, or write a note").click()
+    await tab.get_by_label("Your question or note").fill("Which cust")
+    await desk.answer(question.id, "deny", by="bob")
+    await tab.get_by_role("link", name="Show how it ended").click()
+    await expect(tab.locator("[data-live]")).to_contain_text("Which cust")
     assert await tab.evaluate("Object.keys(localStorage).length") == 0
 
 

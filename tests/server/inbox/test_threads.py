@@ -185,6 +185,7 @@ async def test_who_agrees_with_a_vote_covers_the_conversation_too(
     refused = await send(ann, stale)
     assert (refused.status_code, "The conversation has moved on." in refused.text) == (409, True)
     [fresh] = joining(Page(refused.text))
+    assert "500" in Page(refused.text).sheet().body(), "nobody changed the arguments"
     assert (await send(ann, fresh)).status_code == 303
     assert (await desk.get(question.id)).decision
 

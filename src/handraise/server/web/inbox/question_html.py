@@ -137,6 +137,12 @@ class Submission:
             return None
         return next(iter(self.submitted.get("message", ())), "")
 
+    @property
+    def typed(self) -> Submitted | None:
+        """What the person typed into the form; None if they sent another one."""
+        is_other = self.message is not None or "agree" in self.submitted
+        return None if is_other or not self.submitted else self.submitted
+
 
 async def show(
     context: AnswerContext, question: Question, submission: Submission | None = None, *, status: int = 200
@@ -156,7 +162,7 @@ async def show(
     may_answer = pending and context.other_page is None and may_respond(question, context.person.responder)
     problems = () if submission is None else tuple(map(_translated, submission.problems))
     message = None if submission is None else submission.message
-    typed = None if submission is None or message is not None else submission.submitted
+    typed = None if submission is None else submission.typed
     misfits = problems if message is None else ()
     declining = (typed or {}).get("do") == ["decline"]
     values = _common_values(context, question) | _agent_content(question)

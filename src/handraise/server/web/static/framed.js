@@ -13,6 +13,7 @@ const SAID = {
 const page = document.getElementById("main");
 const live = document.querySelector("[data-live]");
 let status = page.dataset.status ?? "pending";
+let thread = Number(page.dataset.thread ?? 0); // how many messages are shown, or told of
 let around = null;
 
 function tell(message) {
@@ -61,7 +62,10 @@ async function look() {
   const now = await answer.json();
   status = now.status;
   // The page stays as it is: what it sends covers the messages that it shows, and no others.
-  if (status === "pending" && now.thread > Number(page.dataset.thread ?? now.thread)) say(text("There is a new message. Read it before you decide."), text("Show it"));
+  if (status === "pending" && now.thread > thread) {
+    thread = now.thread;
+    say(text("There is a new message. Read it before you decide."), text("Show it"));
+  }
   if (status === "pending") return;
   clearInterval(looking);
   if (document.querySelector("[data-answer], [data-confirm]")) end();

@@ -41,6 +41,7 @@ export function startQuestion(page) {
   if (message) keepMessage(message, id);
   const sending = delaySend(page);
   let hasEnded = false;
+  let known = Number(page.dataset.thread);
 
   // The page stays as it is: what it sends covers the messages that it shows, and no others.
   function tellMessage(kind, by) {
@@ -66,7 +67,8 @@ export function startQuestion(page) {
     if (!answer?.ok) return;
     const { status, outcome, thread } = await answer.json();
     if (status !== "pending") end(status, outcome?.by, text("meanwhile"));
-    else if (thread > Number(page.dataset.thread)) tellMessage("noted", null);
+    else if (thread > known) tellMessage("noted", null);
+    known = thread;
   }
 
   listen({
