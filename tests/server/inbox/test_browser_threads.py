@@ -91,6 +91,7 @@ async def test_a_message_that_was_typed_is_there_again_until_it_is_sent(tab: Pag
     await expect(tab.locator(".message")).to_have_count(2)
     await expect(tab.get_by_label("Your question or note")).to_have_value("")
     assert [each.text for each in await desk.thread(question.id)] == ["wait", "Which customer?\nAnd why?"]
+    await tab.wait_for_load_state()
     assert await tab.evaluate("Object.keys(localStorage).length") == 0
 
 
@@ -104,6 +105,7 @@ async def test_a_message_that_was_begun_is_shown_when_somebody_else_decides(
     await desk.answer(question.id, "deny", by="bob")
     await tab.get_by_role("link", name="Show how it ended").click()
     await expect(tab.locator("[data-live]")).to_contain_text("Which cust")
+    await tab.wait_for_load_state()
     assert await tab.evaluate("Object.keys(localStorage).length") == 0
 
 
