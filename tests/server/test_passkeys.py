@@ -230,6 +230,25 @@ async def test_a_signature_is_good_for_nothing_but_the_decision_that_was_signed(
     assert not (await desk.get(other.id)).votes
 
 
+async def test_a_signature_does_not_approve_a_longer_conversation_than_the_one_that_was_signed(
+    desk: LocalDesk, ann: Browser
+) -> None:
+    question = await asked(desk, replies="program")
+    await desk.ask_back(question.id, "Which logs?", by="bob")
+    fields = form_of(question, seen="1")
+    signed = await ann.sign(question, **fields)
+    await desk.reply(question.id, "All of them.")
+    moved = await ann.decide(question, signed, **fields)
+    assert (moved.status_code, "The conversation has moved on." in moved.text) == (409, True)
+    signed = await ann.sign(question, **fields)
+    claimed = await ann.decide(question, signed, **form_of(question, seen="2"))
+    assert (claimed.status_code, "your passkey" in claimed.text) == (403, True), "signed for one message"
+    assert (await desk.get(question.id)).outcome is None
+    fields = form_of(question, seen="2")
+    assert (await ann.decide(question, await ann.sign(question, **fields), **fields)).status_code == 303
+    assert (await desk.get(question.id)).decision
+
+
 async def test_a_signature_of_a_denial_or_of_an_edit_does_not_approve_the_action(
     desk: LocalDesk, ann: Browser
 ) -> None:

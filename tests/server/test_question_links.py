@@ -267,7 +267,7 @@ class TestLooking:
         sheet = (await open_page(client, f"{path}?v=1&why=x&do=decline")).sheet()
         sent = sheet.sent()
         assert len(sent.pop("shown")[0]) == 64  # the digest of what the page shows
-        assert sent == {"v": ["1"]}
+        assert sent == {"v": ["1"], "seen": ["0"]}
         confirm = await desk.post("Really?", form=Confirm())
         shown = await open_page(client, f"{await path_of(client, confirm.id, ann)}?v=no")
         [focused] = [attrs["value"] for tag, attrs in shown.tags if tag == "button" and "autofocus" in attrs]

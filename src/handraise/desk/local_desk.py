@@ -458,8 +458,9 @@ class LocalDesk(Desk):
     ) -> tuple[str, Question, Responder]:
         """Check a message of a person. Who may answer may write."""
         check_message(self._limits, text)
-        check_provenance(self._limits, provenance or UNKNOWN)
-        question, responder = await self._answerable(question_id, by)
+        provenance = provenance or UNKNOWN
+        check_provenance(self._limits, provenance)
+        question, responder = await self._answerable(question_id, by, provenance.evidence)
         check_room(question)
         return text, question, responder
 

@@ -38,6 +38,14 @@ def cast_votes(question: Question, events: Iterable[Event]) -> tuple[CastVote, .
     return tuple(sorted(found, key=lambda vote: vote.at))
 
 
+def outdated_approvals(question: Question, events: Iterable[Event]) -> tuple[str, ...]:
+    """Who approved before the asker's last reply: their vote does not count any more, and they must approve again."""
+    if not question.replied or not question.takes_votes or question.outcome is not None:
+        return ()
+    latest = {event.by: event.data for event in events if event.kind in _VOTING}
+    return tuple(sorted(by for by, data in latest.items() if by and _is_outdated(question, data)))
+
+
 class Tally(NamedTuple):
     """How many people each ballot has, and for each need how many people it lacks among them."""
 
@@ -148,6 +156,13 @@ def _people(names: Iterable[str], groups: Mapping[str, Collection[str]]) -> set[
         else:
             return None
     return found
+
+
+def _is_outdated(question: Question, data: Json) -> bool:
+    """Whether this vote approved a conversation that ended before the asker's last reply."""
+    value = data.get("value") if isinstance(data, dict) else None
+    approves = isinstance(value, dict) and value.get("decision") == "approve"
+    return isinstance(question.form, Approval) and approves and (data.get("seen") or 0) < question.replied
 
 
 def _cast(form: AnyForm, vote: Vote, event: Event) -> CastVote:

@@ -80,7 +80,9 @@ def event_text(
             written = (str(data[name]) for name in ("text", "link") if data.get(name))
             return EventText(text.format(person=person), tuple(map(visible, written)))
         case EventKind.ASKED_BACK:
-            return EventText(gettext("{person} asked the agent").format(person=person), _written(data))
+            return EventText(
+                gettext("The agent was asked something by {person}").format(person=person), _written(data)
+            )
         case EventKind.NOTED:
             return EventText(gettext("A note by {person}").format(person=person), _written(data))
         case EventKind.REPLIED:

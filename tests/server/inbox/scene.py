@@ -80,6 +80,7 @@ PAYMENT = Approval.of(
     scopes=["once", "session", "always"],
     remember_by=["to"],
 )
+REFUND = Approval.of("refund", {"order": "A-7", "amount": 500}, editable=["amount"])
 FORMS: dict[str, AnyForm] = {
     "a choice": Choice(
         options=(
@@ -124,6 +125,7 @@ ONE_OF_EACH = {
     "the HTTP API",
     "a form to answer",
     "an approval to answer",
+    "a conversation about a refund to answer",
     "answered, settled",
     "oneself",
     "the way in",
@@ -168,6 +170,8 @@ async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> l
         for name, form in FORMS.items()
     }
     asked["a vote"] = await _vote(desk, clock)
+    asked["a conversation about a refund"] = await _talked_about(desk, clock)
+    asked["a conversation without replies"] = await _noted(desk)
     asked["one for others"] = await desk.post("Not for ann", recipients=["bob"])
     settled = await _settled(desk, clock)
     return [
@@ -180,6 +184,12 @@ async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> l
         View("no such question", "/questions/{question_id}", "/questions/none"),
         View("a refused answer", "/questions/{question_id}", _page(asked["a form"]), _refused),
         View("an edited approval", "/questions/{question_id}", _page(asked["an approval"]), _edited),
+        View(
+            "a conversation that moved on",
+            "/questions/{question_id}",
+            _page(asked["a conversation about a refund"]),
+            _moved,
+        ),
         View("the keys", "/", "/", _keys),
         View("oneself", "/me", "/me"),
         View("the HTTP API", "/docs", "/docs"),
@@ -255,6 +265,26 @@ async def _vote(desk: LocalDesk, clock: ManualClock) -> Question:
     return question
 
 
+async def _talked_about(desk: LocalDesk, clock: ManualClock) -> Question:
+    """A question whose agent replied after one approval, and is asked again."""
+    question = await desk.post(
+        "Refund?", form=REFUND, quorum=2, recipients=["ann", "bob", "cid"], replies="model"
+    )
+    await desk.answer(question.id, "approve", by="cid", provenance=Provenance(channel="slack"))
+    await desk.note(
+        question.id, "I know them.\nThey pay late.", by="bob", provenance=Provenance(channel="slack")
+    )
+    await desk.ask_back(question.id, "Which customer?", by="ann", provenance=Provenance(channel="web"))
+    clock.advance(timedelta(minutes=2))
+    await desk.reply(question.id, "Customer 12. " + "This is why. " * 150)
+    return await desk.ask_back(question.id, "And the order?", by="bob")
+
+
+async def _noted(desk: LocalDesk) -> Question:
+    question = await desk.post("Which name?", form=FORMS["a choice"])
+    return await desk.note(question.id, "Ask Cid.", by="bob")
+
+
 async def _settled(desk: LocalDesk, clock: ManualClock) -> dict[str, Question]:
     choice = FORMS["a choice"]
     found = {
@@ -310,6 +340,13 @@ async def _edited(tab: Page) -> None:
     await tab.get_by_label("amount").fill("200")
     await tab.get_by_role("button", name="Approve", exact=True).click()
     await expect(tab.get_by_role("heading", name="Approve with your changes?")).to_be_visible()
+
+
+async def _moved(tab: Page) -> None:
+    # As if somebody had written something after the page was opened.
+    await tab.locator("[name=seen]").evaluate_all("(all) => all.forEach((each) => { each.value = '1'; })")
+    await tab.get_by_role("button", name="Approve", exact=True).click()
+    await expect(tab.get_by_role("alert")).to_be_visible()
 
 
 async def _keys(tab: Page) -> None:

@@ -251,6 +251,22 @@ async def test_an_approval_is_decided_in_a_tab_of_its_own_and_the_frame_follows(
     assert await settled(host) == [{"status": "answered"}]
 
 
+@pytest.mark.slow("test_browser_threads.py has the same on the page of a question; this is another script")
+async def test_a_frame_tells_of_a_new_message_and_keeps_what_was_typed(
+    host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
+) -> None:
+    question = await desk.post("Name it", replies="program")
+    frame = await shown_in(host, sites[0], await link_to(question))
+    await frame.get_by_label("Your answer").fill("half a th")
+    await desk.note(question.id, "not after a fish", by="bob")
+    await frame.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await expect(frame.locator("[data-live]")).to_contain_text("There is a new message.")
+    await expect(frame.get_by_label("Your answer")).to_have_value("half a th")
+    await expect(frame.get_by_role("button", name="Send the answer")).to_be_enabled()
+    await frame.get_by_role("link", name="Show it").click()
+    await expect(frame.get_by_text("not after a fish")).to_be_visible()
+
+
 @pytest.mark.slow("test_browser_live.py has the same on the page of a question, with the same script")
 async def test_what_was_typed_stays_when_it_is_settled_elsewhere(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo

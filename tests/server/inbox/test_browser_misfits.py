@@ -110,7 +110,7 @@ async def test_an_edit_is_shown_as_a_difference_before_it_is_approved(
     await expect(tab.get_by_role("alert")).to_be_visible()
     assert "expected a whole number" in await reason_for(tab.get_by_label("amount"))
     await tab.get_by_label("amount").fill("200")
-    await tab.get_by_label("note").fill("rent\nfor June\nthank you")
+    await tab.get_by_label("note", exact=True).fill("rent\nfor June\nthank you")
     await tab.get_by_role("button", name="Approve", exact=True).click()
     await expect(tab.get_by_role("heading", name="Approve with your changes?")).to_be_visible()
     changes = tab.get_by_role("region", name="What you changed")

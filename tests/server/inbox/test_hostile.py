@@ -102,11 +102,16 @@ async def test_a_hostile_text_stays_a_text_wherever_it_stands(
                     escalate=(Escalation(after=timedelta(minutes=1), to=(f"{name[:190]} again",)),),
                     expire=timedelta(hours=1),
                 ),
+                replies="program",
             )
             clock.advance(timedelta(minutes=2))
             await desk.run_due()
             check((await ann.get(f"/questions/{question.id}")).text)
             check((await ann.get("/")).text)
+            await desk.ask_back(question.id, text, by="ann")
+            await desk.note(question.id, text, by="ann")
+            await desk.reply(question.id, text)
+            check((await ann.get(f"/questions/{question.id}")).text)
             await desk.withdraw(question.id, reason=text[:1000])
             check((await ann.get(f"/questions/{question.id}")).text)
         check((await ann.get("/settled", params={"agent": name[:190]})).text)

@@ -98,9 +98,12 @@ async def answer_linked(request: Request, ctx: Context, token: str) -> Response:
 
 @pages.get("/q/{token}/status")
 async def show_status(request: Request, ctx: Context, token: str) -> Response:
-    """The status of the question of a link, for a frame that is open."""
+    """The status of the question of a link and how many messages it has, for a frame that is open."""
     found = await find_linked_question(request, ctx, token)
-    return _gone(request) if found is None else JSONResponse({"status": found[1].status})
+    if found is None:
+        return _gone(request)
+    _, question = found
+    return JSONResponse({"status": question.status, "thread": question.thread})
 
 
 @frames.get("/q/{token}/frame")

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from handraise.model.errors import Unauthenticated
 from handraise.model.problems import HandraiseError
-from handraise.model.visible import visible_line
+from handraise.model.visible import visible, visible_line
 from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import (
     current_locale,
@@ -45,6 +45,7 @@ TEMPLATES = jinja2.Environment(
 TEMPLATES.install_gettext_callables(gettext, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined] # the extension adds it
 TEMPLATES.globals["language"] = lambda: current_locale().language
 TEMPLATES.policies["ext.i18n.trimmed"] = True
+TEMPLATES.filters["visible"] = visible
 TEMPLATES.filters["visible_line"] = visible_line
 TEMPLATES.filters["grouped"] = grouped
 TEMPLATES.globals["time_zone"] = lambda: current_locale().time_zone

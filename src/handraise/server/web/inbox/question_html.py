@@ -19,10 +19,11 @@ from handraise.model.people import may_respond, may_take_back
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.model.stops import stop_for
+from handraise.model.thread_messages import messages_of
 from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox, Policies
-from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.answer_text import AnswerPart, answer_parts
 from handraise.presentation.error_text import error_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
@@ -56,6 +57,7 @@ from handraise.server.web.inbox.status_view import (
     verdict_of,
 )
 from handraise.server.web.inbox.stops_page import StopView, stop_view
+from handraise.server.web.inbox.thread_view import thread_of, without_message
 from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
 from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, live_page
@@ -125,6 +127,21 @@ class Submission:
     problems: Sequence[Problem] = ()
     counted: bool = False
     """Whether it is recorded as an attempt."""
+    covered: int | None = None
+    """How many messages of the conversation an approval covers that was refused for that; None otherwise."""
+
+    @property
+    def message(self) -> str | None:
+        """What the person wrote to the agent or to the other people; None if they sent something else."""
+        if self.submitted.get("do") not in (["ask-back"], ["note"]):
+            return None
+        return next(iter(self.submitted.get("message", ())), "")
+
+    @property
+    def typed(self) -> Submitted | None:
+        """What the person typed into the form; None if they sent another one."""
+        is_other = self.message is not None or "agree" in self.submitted
+        return None if is_other or not self.submitted else self.submitted
 
 
 async def show(
@@ -133,7 +150,9 @@ async def show(
     """Show the page of a question, with what the person has just sent."""
     me, now = context.person.id, datetime.now(UTC)
     events = await context.desk.history(question.id)
-    story = history_lines(question, events, me)
+    covered = None if submission is None else submission.covered
+    thread = thread_of(question, messages_of(events), me=me, now=now, covered=covered)
+    story = history_lines(question, list(map(without_message, events)), me)
     if context.outbox is not None:
         admin = context.person.role is Role.ADMIN
         told = delivery_lines(await context.outbox.deliveries(question.ref), me, why=admin)
@@ -142,21 +161,26 @@ async def show(
     pending = question.outcome is None
     may_answer = pending and context.other_page is None and may_respond(question, context.person.responder)
     problems = () if submission is None else tuple(map(_translated, submission.problems))
-    typed = None if submission is None else submission.submitted
+    message = None if submission is None else submission.message
+    typed = None if submission is None else submission.typed
+    misfits = problems if message is None else ()
     declining = (typed or {}).get("do") == ["decline"]
     values = _common_values(context, question) | _agent_content(question)
     values |= {
         "may_answer": may_answer,
-        "seen": digest_shown(context, question) if may_answer else None,
+        "shown_digest": digest_shown(context, question) if may_answer else None,
+        "thread": thread,
+        "message": message,
+        "message_problems": () if message is None else tuple(each.message for each in problems),
         "controls": controls_of(
-            form, typed=typed if may_answer and not declining else None, problems=problems
+            form, typed=typed if may_answer and not declining else None, problems=misfits
         ),
-        "general": general_problems(form, problems),
-        "problem_count": len(problems),
+        "general": general_problems(form, misfits),
+        "problem_count": len(misfits),
         "counted": submission is not None and submission.counted,
         "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
         "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
-        "typed": may_answer and submission is not None and not declining,
+        "typed": may_answer and typed is not None and not declining,
         "why": next(iter((typed or {}).get("why", ())), ""),
         "declining": declining,
         "asked": since(question.asked_at, now),
@@ -198,6 +222,7 @@ def show_edits(
         action=_action_of(form, edited["arguments"]),
         digest=edited["digest"],
         kept=kept,
+        seen=question.thread,
     )
 
 
@@ -247,6 +272,7 @@ def digest_shown(context: AnswerContext, question: Question) -> str:
         **_common_values(context, question) | _agent_content(question),
         may_answer=True,
         votes=None,
+        thread=None,
         controls=controls_of(form, typed=None, problems=()),
         approval=_action_of(form, form.action.arguments) if isinstance(form, Approval) else None,
     )
@@ -320,6 +346,8 @@ def _approval(question: Question, form: Approval, now: datetime, typed: Submitte
 
 def _unsent_answer(question: Question, submission: Submission) -> tuple[Any, ...]:
     """What a person had written when the question was settled meanwhile."""
+    if submission.message is not None:
+        return (AnswerPart(gettext("Your message"), visible(submission.message)),)
     if submission.submitted.get("do") == ["decline"]:
         return answer_parts(question.form, next(iter(submission.submitted.get("why", ())), ""))
     return answer_parts(question.form, read_answer(question.form, submission.submitted).value)

@@ -1,6 +1,7 @@
 """The page of one question, and what comes of the form on it. `question_html` says what it shows.
 
-A GET changes nothing. A POST answers, declines or takes an approval back, in the name of the person who is signed in.
+A GET changes nothing. A POST answers, declines, takes an approval back or writes a message, in the name of the person
+who is signed in.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
+    CannotAskBack,
     InvalidAnswer,
+    InvalidMessage,
     NotApproved,
     PermissionDenied,
     QuestionNotFound,
     Stopped,
+    ThreadMoved,
 )
 from handraise.model.evidence import why_too_weak
 from handraise.model.forms import AnyForm, Approval
@@ -77,7 +81,7 @@ async def show_question(request: Request, ctx: Context, caller: CurrentPerson, q
 async def answer_question(
     request: Request, ctx: Context, caller: CurrentPerson, question_id: str
 ) -> Response:
-    """Answer or decline a question, then redirect to it."""
+    """Answer or decline a question, or write something about it; then redirect to it."""
     try:
         question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
@@ -149,6 +153,8 @@ async def respond(context: AnswerContext, question: Question, submitted: Submitt
         return await _decline(context, question, submitted)
     if submitted.get("do") == ["take back"]:
         return await _take_back(context, question, submitted)
+    if submitted.get("do") in (["ask-back"], ["note"]):
+        return await _write(context, question, submitted)
     if "agree" in submitted:
         return await _agree(context, question, submitted)
     reading = read_answer(question.form, submitted)
@@ -162,7 +168,7 @@ async def respond(context: AnswerContext, question: Question, submitted: Submitt
     if isinstance(form, Approval) and question.outcome is None:
         edited = _unconfirmed_edit(form, reading)
         if edited is not None:
-            return show_edits(context, question, form, submitted, edited)
+            return await _show_edits(context, question, form, submitted, edited)
     return await _answer(context, question, submitted, reading)
 
 
@@ -189,9 +195,28 @@ async def _answer(
         if not is_own_answer(settled, question, context.person.id, reading.value):
             question = await context.desk.get(question.id)
             return await show(context, question, Submission(submitted), status=409)
+    except ThreadMoved as moved:
+        return await _show_moved(context, question, submitted, moved.seen)
     except Stopped:  # the page says so
         return await show(context, question, Submission(submitted), status=423)
     return RedirectResponse(context.here, 303)
+
+
+async def _show_edits(
+    context: AnswerContext, question: Question, form: Approval, submitted: Submitted, edited: dict[str, Json]
+) -> Response:
+    """Show what a person's edits change, unless there is something to read first."""
+    if (seen := _seen_in(submitted)) != question.thread:
+        return await _show_moved(context, question, submitted, seen)
+    return show_edits(context, question, form, submitted, edited)
+
+
+async def _show_moved(
+    context: AnswerContext, question: Question, submitted: Submitted, seen: int
+) -> Response:
+    """Show the page again, with the messages that the refused approval does not cover. Nothing is decided."""
+    question = await context.desk.get(question.id)
+    return await show(context, question, Submission(submitted, covered=seen), status=409)
 
 
 def _all_problems(form: AnyForm, reading: Reading) -> tuple[Problem, ...]:
@@ -216,7 +241,7 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
         return await _decline(context, question, submitted)
     form = question.form
     if isinstance(form, Approval) and question.outcome is None and _has_unseen_edit(side.value, submitted):
-        return show_edits(context, question, form, submitted, side.value)
+        return await _show_edits(context, question, form, submitted, side.value)
     return await _answer(context, question, submitted, Reading(side.value))
 
 
@@ -263,6 +288,28 @@ async def _take_back(context: AnswerContext, question: Question, submitted: Subm
     except (AlreadyConsumed, NotApproved, PermissionDenied):  # the page shows the status
         return await show(context, await context.desk.get(question.id), status=409)
     return RedirectResponse(context.here, 303)
+
+
+async def _write(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
+    """Ask the agent something, or note something for the other people."""
+    text = next(iter(submitted.get("message", ())), "").replace("\r\n", "\n")
+    write = context.desk.ask_back if submitted["do"] == ["ask-back"] else context.desk.note
+    where = Provenance(channel=context.channel, evidence=context.evidence, details=context.details)
+    if context.other_page and question.outcome is None:
+        return await show(context, question, Submission(submitted), status=403)
+    try:
+        written = await write(question.id, text, by=context.person.responder, provenance=where)
+    except InvalidMessage as misfit:
+        return await show(context, question, Submission(submitted, misfit.problems), status=422)
+    except CannotAskBack:
+        cannot = Problem("text", gettext("the agent cannot reply. You can add it as a note"))
+        return await show(context, question, Submission(submitted, (cannot,)), status=409)
+    except PermissionDenied as refused:
+        problem = Problem("text", refused.reason)
+        return await show(context, question, Submission(submitted, (problem,)), status=403)
+    except AlreadySettled:
+        return await show(context, await context.desk.get(question.id), Submission(submitted), status=409)
+    return RedirectResponse(f"{context.here}#message-{written.thread}", 303)
 
 
 async def _provenance(

@@ -14,11 +14,16 @@ from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.rule_suspensions import suspended_rules_for
-from handraise.model.agreement import can_still_agree, has_voted, most_agreeing
+from handraise.model.agreement import (
+    can_still_agree,
+    has_voted,
+    most_agreeing,
+    outdated_approvals,
+)
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.people import may_respond
 from handraise.model.questions import Question
-from handraise.model.urgency import folded, is_escalated
+from handraise.model.urgency import ASKERS_TURN, folded, is_escalated
 from handraise.model.visible import visible_line
 from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
@@ -90,6 +95,8 @@ class Row:
     """How many agree, if several people must."""
     stuck: bool
     """Whether agreement is no longer possible, unless somebody changes a vote."""
+    agents_turn: bool
+    """Whether people wait for the agent's reply."""
     equal: EqualQuestions | None = None
 
 
@@ -121,23 +128,26 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
     if view.is_search:
         searched = await find(read, view)
         places: Sequence[Waiting] = ()
+        agents_turn = {each.id for each in searched.items if each.is_askers_turn}
         one_by_one: tuple[tuple[str, ...], ...] = tuple((each.id,) for each in searched.items)
         found = Found(one_by_one, searched.looked, searched.after)
     else:
         places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **where), view)
+        agents_turn = {each.id for each in places if each.urgency >= ASKERS_TURN}
     part = part_of(view, found)
     questions = await _read(desk, part.items)
     # Values that the filter leaves out can still be chosen.
     others = (await desk.by_urgency(recipient=recipient, limit=AT_ONCE)).places if view.is_narrowed else ()
     several = any(question.takes_votes for question in questions.values())
     groups = await ctx.directory.groups(caller.workspace) if several else {}
+    questions = {each.id: await _as_votes_stand(desk, each) for each in questions.values()}
     return live_page(
         "inbox/queue.html",
         person=caller.person,
         here=query_of_list(request),
         view=view,
         part=part,
-        number=sum(map(len, found.items)),
+        number=sum(len(ids) for ids in found.items if ids[0] not in agents_turn),
         offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
         is_admin=caller.is_admin,
         suspended=await _suspended(ctx, caller),
@@ -183,11 +193,16 @@ async def _look(
         except ValueError:
             page = WaitingPage([], None)  # the address continues from a place at which no page ended
         places += page.places
-        rows = folded((each.id, None if view.each else each.likeness) for each in places)
+        rows = folded((each.id, None if view.each else _likeness(each)) for each in places)
         after = page.after
         if after is None or len(rows) >= ON_A_PAGE:
             break
     return places, Found(tuple(rows), len(places), after)
+
+
+def _likeness(place: Waiting) -> tuple[int, bool] | None:
+    """What equal questions share. One that waits for its agent is not in a row with those that wait for people."""
+    return None if place.likeness is None else (place.likeness, place.urgency >= ASKERS_TURN)
 
 
 async def _read(desk: LocalDesk, rows: Sequence[tuple[str, ...]]) -> dict[str, Question]:
@@ -195,6 +210,14 @@ async def _read(desk: LocalDesk, rows: Sequence[tuple[str, ...]]) -> dict[str, Q
     equal = [ids for ids in rows if len(ids) > 1][:_UNFOLDED]
     wanted = [ids[0] for ids in rows] + [each for ids in equal for each in ids[1 : _SHOWN + 1]]
     return {each.id: each for each in await desk.still_pending(wanted)}
+
+
+async def _as_votes_stand(desk: LocalDesk, question: Question) -> Question:
+    """The question without the votes that do not count any more, because its agent has replied since."""
+    if not (question.replied and question.votes):
+        return question
+    outdated = outdated_approvals(question, await desk.history(question.id))
+    return replace(question, votes=tuple(vote for vote in question.votes if vote.by not in outdated))
 
 
 def _equal_questions(
@@ -253,4 +276,5 @@ def _row(
         voted=has_voted(question, caller.person.id),
         votes=_votes(question) if question.quorum > 1 else None,
         stuck=several and not can_still_agree(question, groups),
+        agents_turn=question.is_askers_turn,
     )

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from handraise.model.agreement import CastVote, can_still_agree, cast_votes, most_agreeing
+from handraise.model.agreement import (
+    CastVote,
+    can_still_agree,
+    cast_votes,
+    most_agreeing,
+    outdated_approvals,
+    tally_votes,
+)
 from handraise.model.decisions import decision_of
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm, Approval, Confirm
@@ -63,6 +70,10 @@ class Votes:
     possible: bool
     missing: str | None
     """Who is still needed, or None if that may be anybody."""
+    outdated: tuple[str, ...] = ()
+    """The names of the others who approved before the agent's last reply."""
+    mine_outdated: bool = False
+    """Whether the person who looks approved before it."""
 
     @property
     def mine(self) -> Side | None:
@@ -81,6 +92,8 @@ def votes_of(
     """The votes, the largest group first; None if one person decides alone."""
     if not question.takes_votes:
         return None
+    outdated = outdated_approvals(question, events)
+    question = _without_votes_of(question, outdated, groups)
     found: dict[str, list[CastVote]] = {}
     for vote in cast_votes(question, events):
         found.setdefault(vote.ballot, []).append(vote)
@@ -92,7 +105,22 @@ def votes_of(
         agreeing=most_agreeing(question),
         possible=can_still_agree(question, groups),
         missing=missing_people(question),
+        outdated=tuple(voter_name(person, me) for person in outdated if person != me),
+        mine_outdated=me in outdated,
     )
+
+
+def _without_votes_of(
+    question: Question, people: Collection[str], groups: Mapping[str, Collection[str]]
+) -> Question:
+    """The question as its votes stand without those of these people."""
+    if not people:
+        return question
+    votes = tuple(vote for vote in question.votes if vote.by not in people)
+    tally = tally_votes(
+        question.needs, votes, lambda person: [name for name, members in groups.items() if person in members]
+    )
+    return replace(question, votes=votes, missing=tally.missing)
 
 
 def _side(question: Question, votes: Sequence[CastVote], me: str, now: datetime) -> Side:

@@ -13,6 +13,7 @@ const SAID = {
 const page = document.getElementById("main");
 const live = document.querySelector("[data-live]");
 let status = page.dataset.status ?? "pending";
+let thread = Number(page.dataset.thread ?? 0); // how many messages are shown, or told of
 let around = null;
 
 function tell(message) {
@@ -40,12 +41,16 @@ new ResizeObserver(tellHeight).observe(document.documentElement);
 
 // It may be settled elsewhere meanwhile; what was typed here stays to be read.
 
-function say(sentence) {
+function say(sentence, lead) {
   const link = document.createElement("a");
   link.href = location.pathname;
-  link.textContent = text("Show how it ended");
+  link.textContent = lead;
   live.replaceChildren(`${sentence} `, link);
   live.hidden = false;
+}
+
+function end() {
+  say(SAID[status] ?? text("This was settled just now."), text("Show how it ended"));
   for (const button of document.querySelectorAll("main button")) button.disabled = true;
 }
 
@@ -54,10 +59,16 @@ async function look() {
   const answer = await fetch(location.pathname.replace(/frame$/, "status"), { credentials: "omit" }).catch(() => null);
   if (answer?.status === 410) clearInterval(looking);
   if (!answer?.ok) return;
-  status = (await answer.json()).status;
+  const now = await answer.json();
+  status = now.status;
+  // The page stays as it is: what it sends covers the messages that it shows, and no others.
+  if (status === "pending" && now.thread > thread) {
+    thread = now.thread;
+    say(text("There is a new message. Read it before you decide."), text("Show it"));
+  }
   if (status === "pending") return;
   clearInterval(looking);
-  if (document.querySelector("[data-answer], [data-confirm]")) say(SAID[status] ?? text("This was settled just now."));
+  if (document.querySelector("[data-answer], [data-confirm]")) end();
   else location.replace(location.pathname);
   tellStatus();
 }

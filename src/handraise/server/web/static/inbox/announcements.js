@@ -17,9 +17,13 @@ const ROW = {
   escalated: text("escalated"),
   unreached: text("nobody could be told of it"),
   reported: text("the agent reported what came of it"),
+  asked_back: text("the agent was asked something"),
+  noted: text("a note was added"),
+  replied: text("the agent replied"),
 };
 
 export const SETTLED = ["answered", "declined", "expired", "withdrawn", "exhausted"];
+export const MESSAGES = ["asked_back", "noted", "replied"];
 
 const seen = (name) =>
   String(name).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5]/gu, (each) =>
@@ -80,6 +84,13 @@ export function howItEnded(kind, by, when) {
 export function howItChanged(kind, by) {
   if (!by) return text("It changed just now: {what}.", { what: ROW[kind] });
   return text("It changed just now: {what}, by {person}.", { what: ROW[kind], person: nameOf(by) });
+}
+
+// Somebody wrote something that this page does not show.
+export function whatIsNew(kind, by) {
+  if (kind === "replied") return text("The agent has replied. Read it before you decide.");
+  if (!by) return text("There is a new message. Read it before you decide.");
+  return text("There is a new message by {person}. Read it before you decide.", { person: nameOf(by) });
 }
 
 export function inARow(kind, by) {

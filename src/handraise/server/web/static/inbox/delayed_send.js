@@ -23,9 +23,14 @@ export function delaySend(page) {
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!form.matches("[data-answer], [data-confirm], [data-decline], [data-agree]")) return;
+    if (!form.matches("[data-answer], [data-confirm], [data-decline], [data-agree], [data-message]")) return;
     if (passes) return;
-    const wait = Math.min(longest, left() - MARGIN);
+    const isMessage = form.matches("[data-message]");
+    if (isMessage && isSending) {
+      event.preventDefault(); // a second click would send the message twice
+      return;
+    }
+    const wait = isMessage ? 0 : Math.min(longest, left() - MARGIN);
     const isDirect = isSending || wait < 1 || leadsOn(form, event.submitter) || sizeOf(form) > LARGEST;
     if (isDirect && seemsConnected()) {
       isSending = true;
@@ -115,14 +120,17 @@ export function delaySend(page) {
     const address = was.form.getAttribute("action");
     const answer = await fetch(address, { method: "POST", body: bodyOf(was.form, was.submitter), keepalive: true }).catch(() => null);
     // Only a page that was hidden and not left gets here.
-    if (answer && (answer.ok || answer.status === 409)) {
+    const html = await answer?.text();
+    const hasMoved = answer?.status === 409 && html.includes(" data-thread-moved");
+    if (answer && !hasMoved && (answer.ok || answer.status === 409)) {
       location.replace(address);
       return;
     }
     isSending = false;
     held = was;
     stop();
-    if (answer?.status === 422) say(text("It was sent, and does not fit yet. {problems}", { problems: problemsIn(await answer.text()) }));
+    if (hasMoved) say(text("Nothing was recorded: there are new messages. Read them, then decide again."), text("Show it"), address);
+    else if (answer?.status === 422) say(text("It was sent, and does not fit yet. {problems}", { problems: problemsIn(html) }));
     else say(text("It could not be sent. What you have written is still here; please send it again."));
   }
 
@@ -130,8 +138,15 @@ export function delaySend(page) {
   addEventListener("pagehide", sendOnLeave);
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "hidden") sendOnLeave(); });
 
-  return { stop: () => stop() !== null, isSending: () => isSending };
+  return {
+    stop: () => stop() !== null,
+    // The server refuses an approval that does not cover a new message; a refusal is sent all the same.
+    stopApproval: () => held !== null && approves(held) && stop() !== null,
+    isSending: () => isSending,
+  };
 }
+
+const approves = ({ form, submitter }) => form.matches("[data-confirm], [data-agree]") || submitter?.value === "approve";
 
 async function isThere() {
   const answer = await fetch("/v1/me", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) }).catch(() => null);

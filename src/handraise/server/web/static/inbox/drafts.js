@@ -7,6 +7,9 @@ import { text } from "./texts.js";
 export const DRAFTS = "handraise.draft.";
 
 const keyOf = (id) => `${DRAFTS}${person}.${id}`;
+const messageKeyOf = (id) => keyOf(`${id}.message`);
+const isSent = (message) =>
+  [...document.querySelectorAll(".message[data-mine] [data-text]")].some((each) => each.textContent.trim() === message.trim());
 const isTick = (input) => input.matches("[type=radio], [type=checkbox]");
 
 // Keep what is typed into a form, and restore it later.
@@ -28,16 +31,30 @@ export function keepDraft(form, id) {
   form.addEventListener("input", () => store.set(key, state() === first ? null : state()));
 }
 
+// The same for a message to the agent or to colleagues. Once it is in the conversation, it is no draft any more.
+export function keepMessage(form, id) {
+  const key = messageKeyOf(id);
+  const field = form.querySelector("textarea");
+  const kept = store.get(key);
+  if (kept && isSent(kept)) store.set(key, null);
+  else if (kept && !field.value) {
+    field.value = kept;
+    const fold = form.closest("details");
+    if (fold) fold.open = true;
+  }
+  field.addEventListener("input", () => store.set(key, field.value.trim() ? field.value : null));
+}
+
 export const hasDraft = (id) => store.get(keyOf(id)) !== null;
 
 // For a question that ended in another way: show what was kept, once.
 export function showDraft(page) {
-  const key = keyOf(page.dataset.question);
-  const kept = store.get(key);
-  if (!kept) return;
-  store.set(key, null);
-  if ("mine" in page.dataset || document.querySelector("[data-kept]")) return;
-  const texts = JSON.parse(kept).filter((each) => typeof each === "string" && each.trim() && !/^[+-]\d\d:\d\d$/.test(each));
+  const keys = [keyOf(page.dataset.question), messageKeyOf(page.dataset.question)];
+  const [answer, message] = keys.map(store.get);
+  for (const key of keys) store.set(key, null);
+  if (document.querySelector("[data-kept]")) return;
+  const begun = [...(answer && !("mine" in page.dataset) ? JSON.parse(answer) : []), ...(message && !isSent(message) ? [message] : [])];
+  const texts = begun.filter((each) => typeof each === "string" && each.trim() && !/^[+-]\d\d:\d\d$/.test(each));
   if (!texts.length) return;
   const written = document.createElement("pre");
   written.className = "text";

@@ -1,9 +1,9 @@
-// The page of one question: it says if the question ends meanwhile, and keeps what was written.
+// The page of one question: it says if the question ends meanwhile or somebody writes something, and keeps what was written.
 
-import { hasDraft, keepDraft, showDraft } from "./drafts.js";
+import { hasDraft, keepDraft, keepMessage, showDraft } from "./drafts.js";
 import { listen } from "./event_stream.js";
 import { delaySend } from "./delayed_send.js";
-import { howItChanged, howItEnded, say, SETTLED } from "./announcements.js";
+import { howItChanged, howItEnded, MESSAGES, say, SETTLED, whatIsNew } from "./announcements.js";
 import { person } from "./local_storage.js";
 import { text } from "./texts.js";
 
@@ -36,9 +36,19 @@ export function startQuestion(page) {
     if (page.dataset.status === "answered" && !page.querySelector("[data-report]")) followReport(id);
     return;
   }
+  const message = document.querySelector("[data-message]");
   if (form) keepDraft(form, id);
+  if (message) keepMessage(message, id);
   const sending = delaySend(page);
   let hasEnded = false;
+  let known = Number(page.dataset.thread);
+
+  // The page stays as it is: what it sends covers the messages that it shows, and no others.
+  function tellMessage(kind, by) {
+    if (hasEnded || (sending.isSending() && by === person)) return;
+    const unsent = sending.stopApproval() ? text("Yours was not sent.") : "";
+    say([whatIsNew(kind, by), unsent].filter(Boolean).join(" "), text("Show it"), here());
+  }
 
   function end(kind, by, when) {
     // This page's own answer is being sent: the next page shows the result.
@@ -53,15 +63,19 @@ export function startQuestion(page) {
   }
 
   async function look() {
-    const answer = await fetch(`/v1/outcomes?id=${encodeURIComponent(id)}`).catch(() => null);
+    const answer = await fetch(`/v1/questions/${encodeURIComponent(id)}`).catch(() => null);
     if (!answer?.ok) return;
-    for (const each of (await answer.json()).settled) end(each.status, each.outcome?.by, text("meanwhile"));
+    const { status, outcome, thread } = await answer.json();
+    if (status !== "pending") end(status, outcome?.by, text("meanwhile"));
+    else if (thread > known) tellMessage("noted", null);
+    known = thread;
   }
 
   listen({
     heard(kind, event) {
       if (event.question_id !== id || kind === "asked") return;
       if (SETTLED.includes(kind)) end(kind, event.by, text("just now"));
+      else if (MESSAGES.includes(kind)) tellMessage(kind, event.by);
       else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), text("Show it"), here());
     },
     look,

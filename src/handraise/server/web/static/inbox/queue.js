@@ -36,7 +36,9 @@ export function startQueue(page) {
     await mark([...rows.keys()].filter((id) => !there.has(id)));
     const added = [...there.keys()].filter((id) => !rows.has(id));
     const later = comeLater(now, there);
+    const hasMoved = [...there].some(([id, row]) => rows.has(id) && isAgentsTurn(row) !== isAgentsTurn(rows.get(id)));
     if (!added.length && later) offerLater(later, now);
+    else if (!added.length && hasMoved) offer(added, true);
     else if (!added.length) sayNothing();
     else if (!rows.size) swap(now, added);
     else offer(added, now.querySelector("nav.pager") !== null);
@@ -135,7 +137,7 @@ export function startQueue(page) {
         row.querySelector("[data-state]").textContent = inARow(kind, event.by);
       }
       if (kind === "asked") asked.add(event.question_id);
-      if (["asked", "escalated", "reminded"].includes(kind)) news.add(event.question_id);
+      if (["asked", "escalated", "reminded", "replied"].includes(kind)) news.add(event.question_id);
       if (SETTLED.includes(kind)) {
         asked.delete(event.question_id);
         ended += 1;
@@ -146,6 +148,9 @@ export function startQueue(page) {
     look: lookSoon,
   });
 }
+
+// Whether a row is in the group that waits for its agent.
+const isAgentsTurn = (row) => "agentsTurn" in row.dataset;
 
 const rowsIn = (part) => new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
 
