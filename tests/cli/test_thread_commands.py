@@ -94,7 +94,10 @@ def test_an_approval_says_how_much_of_the_conversation_was_read(run: Run) -> Non
     for more in ((), ("--seen", "1"), ("--seen", "3")):
         refused = run("answer", question, "approve", *more)
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert f"has 2 messages, and this approval covers {more[1] if more else 0}." in refused.stderr
+        assert (
+            f"has the number 2, and this approval covers those up to {more[1] if more else 0}."
+            in refused.stderr
+        )
         assert f"handraise thread {question}" in refused.stderr
         assert "add --seen 2" in refused.stderr
     assert run("answer", question, "approve", "--seen", "2").returncode == 0

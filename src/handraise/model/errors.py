@@ -356,8 +356,8 @@ class ThreadMoved(HandraiseError):
         self.seen = seen
         self.thread = thread
         super().__init__(
-            f"The conversation about question {question_id!r} has {thread} messages, and this approval covers {seen}. "
-            "Read the conversation, then decide again."
+            f"The last message about question {question_id!r} has the number {thread}, and this approval covers those up to "
+            f"{seen}. Read the conversation, then decide again."
         )
 
 

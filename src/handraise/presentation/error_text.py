@@ -144,8 +144,8 @@ _SENTENCES = (
     ),
     gettext_noop("Nobody waits for a reply about question {name}."),
     gettext_noop(
-        "The conversation about question {name} has {count} messages, and this approval covers {seen}. Read the "
-        "conversation, then decide again."
+        "The last message about question {name} has the number {count}, and this approval covers those up to {seen}. Read "
+        "the conversation, then decide again."
     ),
     gettext_noop("Too many requests; try again in {count} seconds."),
     # handraise.desk

@@ -19,7 +19,7 @@ from handraise.model.people import may_respond, may_take_back
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.model.stops import stop_for
-from handraise.model.thread_messages import messages_of
+from handraise.model.thread_messages import messages_of, thread_digest
 from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox, Policies
@@ -168,7 +168,9 @@ async def show(
     values = _common_values(context, question) | _agent_content(question)
     values |= {
         "may_answer": may_answer,
-        "shown_digest": digest_shown(context, question) if may_answer else None,
+        "shown_digest": (
+            digest_shown(context, question, thread_digest(messages_of(events))) if may_answer else None
+        ),
         "thread": thread,
         "message": message,
         "message_problems": () if message is None else tuple(each.message for each in problems),
@@ -262,10 +264,11 @@ def _agent_content(question: Question) -> dict[str, Any]:
     }
 
 
-def digest_shown(context: AnswerContext, question: Question) -> str:
+def digest_shown(context: AnswerContext, question: Question, thread: str | None) -> str:
     """The digest of what the page shows of a question before a person writes anything.
 
-    It covers the agent's part of the page as HTML: what was asked, and the action to approve.
+    It covers the agent's part of the page as HTML: what was asked, and the action to approve. `thread` is the digest of the
+    conversation on it, if there is one.
     """
     form = question.form
     rendered = TEMPLATES.get_template("inbox/seen.html").render(
@@ -276,12 +279,14 @@ def digest_shown(context: AnswerContext, question: Question) -> str:
         controls=controls_of(form, typed=None, problems=()),
         approval=_action_of(form, form.action.arguments) if isinstance(form, Approval) else None,
     )
-    return hashlib.sha256(rendered.encode()).hexdigest()
+    return hashlib.sha256((rendered + (thread or "")).encode()).hexdigest()
 
 
-def confirmed_digest(context: AnswerContext, question: Question, submitted: Submitted) -> str | None:
+def confirmed_digest(
+    context: AnswerContext, question: Question, thread: str | None, submitted: Submitted
+) -> str | None:
     """The digest that came with the person's page, if this release still shows the same."""
-    seen = digest_shown(context, question)
+    seen = digest_shown(context, question, thread)
     return seen if submitted.get("shown") == [seen] else None
 
 

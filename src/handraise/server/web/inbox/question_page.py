@@ -317,13 +317,14 @@ async def _provenance(
 ) -> Provenance:
     """Where an answer comes from. If a passkey signed this decision, that is the evidence; raises `PasskeyRefused`."""
     evidence, proof = context.evidence, None
+    thread = await _seen_thread(context, question, submitted)
     need = context.passkey
     if need is not None and need.use is not None and (text := next(iter(submitted.get("passkey", ())), "")):
         nonce, credential = read_signature(text)
         evidence, proof = await need.use.check_decision(
             context.person,
             question,
-            await _seen_thread(context, question, submitted),
+            thread,
             decision(),
             nonce=nonce,
             credential=credential,
@@ -331,7 +332,7 @@ async def _provenance(
     return Provenance(
         channel=context.channel,
         evidence=evidence,
-        shown_digest=confirmed_digest(context, question, submitted),
+        shown_digest=confirmed_digest(context, question, thread, submitted),
         seen=_seen_in(submitted),
         passkey=proof,
         details=context.details,
