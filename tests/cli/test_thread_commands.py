@@ -78,7 +78,8 @@ def test_people_ask_back_and_note_and_the_asker_replies(run: Run) -> None:
     assert "".join(lines[8:]).endswith("approve --seen 3")
     shown = [line.partition(" · ")[0] for line in run("show", question).stdout.splitlines()]
     assert shown[shown.index("The conversation") :][:7] == conversation
-    assert "  ada through the terminal asked the agent: Why‹U+001B›[2J\n" in run("history", question).stdout
+    told = " ".join(run("history", question).stdout.split())
+    assert "The agent was asked something by ada through the terminal: Why‹U+001B›[2J" in told
     messages = [json.loads(line) for line in run("thread", question, "--json").stdout.splitlines()]
     assert [(each["number"], each["kind"], each["by"], each["text"]) for each in messages] == [
         (1, "asked_back", "ada", "Why\x1b[2J 500?"),
