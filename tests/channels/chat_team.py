@@ -96,9 +96,12 @@ class ChatTeam(abc.ABC, Generic[P, M]):
 
     async def later(self, question: Question, before: M) -> M:
         """The next message of a question after another one, once it has come."""
-        found: M = await self.peer.message(
-            lambda each: self.is_about(each, question) and self.number_of(each) > self.number_of(before)
-        )
+
+        def fits(each: Any) -> bool:
+            is_later = self.number_of(each) > self.number_of(before)
+            return is_later and self.is_about(each, question) and "moved on" not in each.shown
+
+        found: M = await self.peer.message(fits)
         await self.delivered(question)
         return found
 

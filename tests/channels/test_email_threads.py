@@ -29,7 +29,8 @@ BOB = "Bob <bob@example.org>"
 
 
 async def ask(desk: LocalDesk, **options: Any) -> Question:  # noqa: F811 -- a fixture's
-    return await desk.post("Go?", **({"form": DEPLOY, "recipients": ["ann"], "replies": "program"} | options))
+    given: dict[str, Any] = {"form": DEPLOY, "recipients": ["ann"], "replies": "program"}
+    return await desk.post("Go?", **(given | options))
 
 
 async def thread(desk: LocalDesk, question: Question) -> list[tuple[str, str, str, str | None]]:  # noqa: F811

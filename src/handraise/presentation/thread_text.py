@@ -118,11 +118,12 @@ def written_text(kind: MessageKind) -> str:
 
 def which_kind_text(question: Question) -> str:
     """What somebody is asked who wrote something that decides nothing."""
+    decide = gettext("That does not decide it: to decide, write just “approve” or “deny”.")
     if question.replies is None:
-        return gettext(
-            "That does not decide it. The agent cannot reply, but you can leave it as a note for colleagues."
-        )
-    return gettext("That does not decide it. Is it for the agent, or a note for colleagues?")
+        rest = gettext("The agent cannot reply, but you can leave it as a note for colleagues.")
+    else:
+        rest = gettext("Is it for the agent, or a note for colleagues?")
+    return f"{decide} {rest}"
 
 
 def kind_label(kind: MessageKind) -> str:
