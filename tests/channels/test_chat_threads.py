@@ -18,7 +18,7 @@ from tests.channels.test_chat_flow import SERVICES, UNKNOWN
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 AnyTeam = ChatTeam[Any, Any]
-READY = ["slack", "slack socket", "telegram", "telegram poll"]
+READY = ["slack", "slack socket", "discord", "telegram", "telegram poll"]
 DEPLOY = Approval.of("deploy", {"to": "production"})
 BOB = Responder("bob", frozenset({"ops"}))
 MOVED = "The conversation has moved on. Read it, then decide again."

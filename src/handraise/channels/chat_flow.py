@@ -30,6 +30,7 @@ from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
 from handraise.ports.channel import Notice
 from handraise.presentation.plain_text import too_late
+from handraise.presentation.thread_text import moved_on
 from handraise.presentation.translation import gettext, gettext_noop
 
 BEING_TAKEN = gettext_noop("That is being taken already.")
@@ -183,6 +184,12 @@ class ChatFlow(Generic[R]):
             details=sender.details,
         )
         return await self._replies.take(reply)
+
+    def moved(self, question: Question, seen: int | None) -> ReplyResult | None:
+        """What to tell somebody who is about to approve what they have not read; None if they have seen it all."""
+        if question.outcome is not None or (seen or 0) == question.thread:
+            return None
+        return ReplyResult("moved", moved_on(self._replies.link_to(question)), question)
 
     async def current_notice(self, result: ReplyResult) -> Notice | None:
         """What a message should show that somebody has acted on; None if it can stay, or is changed elsewhere."""
