@@ -18,14 +18,13 @@ from tests.channels.test_chat_flow import SERVICES, UNKNOWN
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 AnyTeam = ChatTeam[Any, Any]
-READY = ["slack", "slack socket", "discord", "telegram", "telegram poll"]
 DEPLOY = Approval.of("deploy", {"to": "production"})
 BOB = Responder("bob", frozenset({"ops"}))
 MOVED = "The conversation has moved on. Read it, then decide again."
 HOSTILE = "<!channel> *bold* [x](https://evil.example) <img src=x>\u202e\n@everyone"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=READY)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=SERVICES)
 async def shared(request: pytest.FixtureRequest) -> AsyncIterator[AnyTeam]:
     async with SERVICES[request.param]() as team:
         yield team
@@ -188,3 +187,34 @@ async def test_in_slack_the_button_of_one_question_writes_about_no_other(team: A
         assert (await team.peer.send(pressed)).status == 200
     for question in (mine, other):
         assert await thread(team, question) == []
+
+
+@pytest.mark.parametrize("shared", ["teams"], indirect=True)
+async def test_in_teams_a_new_card_is_shown_and_nobody_raises_what_a_card_has_shown(team: AnyTeam) -> None:
+    ann = team.people["ann"]
+    question, message = await asked(team)
+    other, _ = await asked(team)
+    for each in (question, other):
+        await team.desk.ask_back(each.id, "Why now?", by="ann")
+    anew = await team.peer.press(ann, message, "approve")
+    sure = await team.peer.press(ann, message, "approve", card=anew)
+    pressed = team.peer.interaction(ann, message, "approved", card=sure)
+    data = pressed["value"]["action"]["data"]
+    kept = data["seen"]
+    await team.desk.ask_back(question.id, "And then?", by="ann")
+    for seen in (kept, kept.replace("1.", "2."), "2", 2, True, None, "2.", "x", "٢.x", ["2"]):
+        data["seen"] = seen
+        pressed["id"] = f"f:{seen}"
+        status, said = await team.peer.send(pressed)
+        assert (status, "moved on" in str(said)) == (200, True)
+    # What was made for one question covers no other.
+    data |= {"seen": kept, "q": [other.workspace, other.id], "digest": DEPLOY.digest}
+    pressed["id"] = "f:other"
+    status, said = await team.peer.send(pressed)
+    assert (status, "moved on" in str(said)) == (200, True)
+    for each in (question, other):
+        assert (await team.desk.get(each.id)).outcome is None
+    now = await team.peer.press(ann, message, "approve")
+    sure = await team.peer.press(ann, message, "approve", card=now)
+    await team.peer.press(ann, message, "approved", card=sure)
+    assert (await team.value(question))["decision"] == "approve"

@@ -185,6 +185,10 @@ class ChatFlow(Generic[R]):
         )
         return await self._replies.take(reply)
 
+    def link_to(self, question: Question) -> str | None:
+        """The page of a question, for people who sign in there."""
+        return self._replies.link_to(question)
+
     def moved(self, question: Question, seen: int | None) -> ReplyResult | None:
         """What to tell somebody who is about to approve what they have not read; None if they have seen it all."""
         if question.outcome is not None or (seen or 0) == question.thread:
