@@ -168,8 +168,10 @@ def _discord(body: bytes) -> None:
 
 
 def _teams(body: bytes) -> None:
-    incoming = InteractionHandler(NOBODY, Threads(NOBODY, "default"), "tenant")
-    _received(body, Teams(NOBODY, NOBODY, incoming, Services(), "tenant"), {"authorization": "Bearer x"})
+    codes = SeenCodes("secret")
+    incoming = InteractionHandler(NOBODY, Threads(NOBODY, "default"), "tenant", codes)
+    channel = Teams(NOBODY, NOBODY, incoming, Services(), "tenant", codes=codes)
+    _received(body, channel, {"authorization": "Bearer x"})
 
 
 def _teams_token(body: bytes) -> None:
