@@ -33,7 +33,7 @@ from handraise.channels.safe_http import public_address, read_url
 from handraise.channels.slack.channel import Slack
 from handraise.channels.teams.channel import Teams
 from handraise.channels.teams.interactions import InteractionHandler
-from handraise.channels.teams.references import Services
+from handraise.channels.teams.references import SeenCodes, Services
 from handraise.channels.teams.threads import Threads
 from handraise.channels.teams.token_verifier import Tokens
 from handraise.channels.telegram.channel import Telegram
