@@ -146,7 +146,8 @@ def _candidates(notice: Notice) -> Iterator[tuple[list[Block], int | None]]:
         is_shown = shows_action(question)
         if is_shown and thread.seen is not None:
             yield _approval(notice, form, thread), thread.seen
-        end = conversation(last_messages(question, notice.thread) if question.thread else NO_THREAD)
+        last = last_messages(question, notice.thread, waits=thread.waits) if question.thread else NO_THREAD
+        end = conversation(last)
         why = gettext("This action is too large to be shown here in full, so it is decided in the inbox.")
         told = small(too_long_to_approve() if is_shown else why)
         yield [*_head(question, notice), *end, small(risk_of(form)), told, _foot(notice, thread=False)], None
