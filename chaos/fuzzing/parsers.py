@@ -33,7 +33,7 @@ from handraise.channels.safe_http import public_address, read_url
 from handraise.channels.slack.channel import Slack
 from handraise.channels.teams.channel import Teams
 from handraise.channels.teams.interactions import InteractionHandler
-from handraise.channels.teams.references import Services
+from handraise.channels.teams.references import SeenCodes, Services
 from handraise.channels.teams.threads import Threads
 from handraise.channels.teams.token_verifier import Tokens
 from handraise.channels.telegram.channel import Telegram
@@ -168,8 +168,10 @@ def _discord(body: bytes) -> None:
 
 
 def _teams(body: bytes) -> None:
-    incoming = InteractionHandler(NOBODY, Threads(NOBODY, "default"), "tenant")
-    _received(body, Teams(NOBODY, NOBODY, incoming, Services(), "tenant"), {"authorization": "Bearer x"})
+    codes = SeenCodes("secret")
+    incoming = InteractionHandler(NOBODY, Threads(NOBODY, "default"), "tenant", codes)
+    channel = Teams(NOBODY, NOBODY, incoming, Services(), "tenant", codes=codes)
+    _received(body, channel, {"authorization": "Bearer x"})
 
 
 def _teams_token(body: bytes) -> None:

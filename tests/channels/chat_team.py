@@ -47,6 +47,8 @@ class ChatTeam(abc.ABC, Generic[P, M]):
     """Whether it tells us what people write."""
     redraws: ClassVar[bool] = True
     """Whether a message that is pressed too late is changed, and not only shown to that person in another way."""
+    draws_again: ClassVar[bool] = True
+    """Whether a message is changed if its conversation has moved on."""
 
     @property
     def desk(self) -> LocalDesk:
@@ -75,6 +77,37 @@ class ChatTeam(abc.ABC, Generic[P, M]):
     @abc.abstractmethod
     async def write(self, user: Any, message: M, text: str) -> str:
         """Let somebody reply to a message, and give back what they are told."""
+
+    async def approve(self, user: Any, message: M) -> str:
+        """Let somebody approve, with all confirmations, and give back what they are told, if anything."""
+        raise NotImplementedError
+
+    async def offer(self, user: Any, message: M, text: str) -> Any:
+        """Let somebody write something about an approval; gives back what they are asked then."""
+        raise NotImplementedError
+
+    def offered(self, offer: Any) -> list[str]:
+        """The kinds of message that somebody can choose from."""
+        raise NotImplementedError
+
+    async def choose(self, user: Any, offer: Any, kind: str) -> str:
+        """Let somebody say what their text is, and give back what they are told."""
+        raise NotImplementedError
+
+    async def later(self, question: Question, before: M) -> M:
+        """The next message of a question after another one, once it has come."""
+
+        def fits(each: Any) -> bool:
+            is_later = self.number_of(each) > self.number_of(before)
+            return is_later and self.is_about(each, question) and "moved on" not in each.shown
+
+        found: M = await self.peer.message(fits)
+        await self.delivered(question)
+        return found
+
+    def number_of(self, message: M) -> Any:
+        """When a message was sent, compared with others."""
+        raise NotImplementedError
 
     def is_about(self, message: M, question: Question) -> bool:
         return f"/questions/{question.id}" in message.shown  # type: ignore[attr-defined]  # every peer has it

@@ -15,6 +15,7 @@ from tests.channels.discord_peer import BOT_TOKEN, ROOM, WITHIN, DiscordPeer, Po
 
 ANN, BOB, STRANGER = (f"3000000000000000{each:02}" for each in (10, 11, 66))
 PEOPLE = {"ann": ANN, "bob": BOB}
+WRITING = {"asked_back": "ask", "noted": "note"}
 INBOUND = "/v1/channels/discord/inbound"
 
 
@@ -52,6 +53,26 @@ class Team(ChatTeam[DiscordPeer, Posted]):
 
     async def write(self, user: Any, message: Posted, text: str) -> str:
         raise NotImplementedError
+
+    async def approve(self, user: Any, message: Posted) -> str:
+        await self.peer.press(user, message, "?approve")
+        if self.told_message(user).pressable:
+            await self.peer.press(user, self.told_message(user), "approve")
+        return self.told(user)
+
+    async def offer(self, user: Any, message: Posted, text: str) -> tuple[Posted, str]:  # noqa: ARG002 -- as elsewhere
+        return message, text
+
+    def offered(self, offer: tuple[Posted, str]) -> list[str]:
+        return [kind for kind, verb in WRITING.items() if verb in offer[0].pressable]
+
+    async def choose(self, user: Any, offer: tuple[Posted, str], kind: str) -> str:
+        message, text = offer
+        await self.peer.press(user, message, WRITING[kind])
+        return await self.peer.submit(user, text=text) if user in self.peer.modals else self.told(user)
+
+    def number_of(self, message: Posted) -> int:
+        return int(message.id)
 
     def name_of(self, message: Posted) -> object:
         return message.id

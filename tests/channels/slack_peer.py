@@ -100,6 +100,8 @@ class SlackPeer(ChatPeer[Posted, Fault]):
         self.came: list[Received] = []
         self.told: list[tuple[str, str]] = []
         """Who was told what, so that nobody else saw it."""
+        self.alone: list[tuple[str, Posted]] = []
+        """The messages that only one person sees."""
         self.refused: list[str] = []
         """What was wrong with what came; a test that did not mean it fails at the end."""
         self.views: dict[str, dict[str, Any]] = {}
@@ -382,7 +384,9 @@ class SlackPeer(ChatPeer[Posted, Fault]):
             case "chat.postEphemeral":
                 self._check(body)
                 self.told.append((body["user"], as_text(body["blocks"]).strip()))
-                return {"ok": True, "message_ts": self._ts()}
+                told = Posted(body["channel"], self._ts(), BOT, body["text"], body["blocks"])
+                self.alone.append((body["user"], told))
+                return {"ok": True, "message_ts": told.ts}
             case "views.open":
                 return self._open(body)
             case "conversations.replies":
@@ -458,8 +462,8 @@ class SlackPeer(ChatPeer[Posted, Fault]):
             return web.Response(status=404, text="used_url")
         body = await request.json()
         assert body.keys() <= {"response_type", "replace_original", "text", "blocks"}, body.keys()
-        assert body["response_type"] == "ephemeral", "everybody would see it"
-        assert body["replace_original"] is False
+        if not body["replace_original"]:
+            assert body["response_type"] == "ephemeral", "everybody would see it"
         assert check_message(body) is None
         self.told.append((user, as_text(body["blocks"]).strip()))
         await self._changes()

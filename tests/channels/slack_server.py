@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from html import escape
 from typing import Any, ClassVar, Literal, Self
 
 from handraise.channels.slack import channel as slack_channel
@@ -53,6 +54,36 @@ class Team(ChatTeam[SlackPeer, Posted]):
     async def write(self, user: Any, message: Posted, text: str) -> str:
         await self.peer.say(user, message.channel, text, thread=message.ts)
         return (await self.find(lambda each: each.thread_ts == message.ts)).shown
+
+    async def approve(self, user: Any, message: Posted) -> str:
+        await self.press(user, message, "approve")
+        return "" if (await self._has_ended(message)) else await self.told(user)
+
+    async def _has_ended(self, message: Posted) -> bool:
+        def known() -> bool:
+            now = self.peer.messages[message.channel, message.ts]
+            return bool(self.peer.told) or ("approve" not in now.pressable)
+
+        await self.peer.until(known)
+        return not self.peer.told
+
+    async def offer(self, user: Any, message: Posted, text: str) -> Posted:
+        self.peer.alone.clear()
+        before = len(self.peer.messages)
+        await self.peer.say(user, message.channel, escape(text, quote=False), thread=message.ts)
+        await self.peer.until(lambda: len(self.peer.messages) > before or bool(self.peer.alone))
+        return self.peer.alone[-1][1] if self.peer.alone else list(self.peer.messages.values())[-1]
+
+    def offered(self, offer: Posted) -> list[str]:
+        return offer.pressable
+
+    async def choose(self, user: Any, offer: Posted, kind: str) -> str:
+        self.peer.told.clear()
+        await self.peer.press(user, offer, kind)
+        return await self.told(user)
+
+    def number_of(self, message: Posted) -> str:
+        return message.ts
 
     def is_about(self, message: Posted, question: Question) -> bool:
         return bool(message.metadata) and message.metadata["event_payload"]["question"] == question.id

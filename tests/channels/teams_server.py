@@ -10,7 +10,7 @@ from handraise.channels.teams.channel import Teams
 from handraise.model.json_values import Json
 from tests.channels.chat_team import ChatTeam, open_server_with
 from tests.channels.teams_peer import APP, ROOM, SECRET, TENANT, Posted, TeamsPeer, open_peer
-from tests.channels.teams_rules import as_text
+from tests.channels.teams_rules import as_text, buttons_in
 
 ANN = "0a0a0a0a-0000-4000-8000-00000000000a"
 BOB = "0b0b0b0b-0000-4000-8000-00000000000b"
@@ -28,6 +28,7 @@ class Office(ChatTeam[TeamsPeer, Posted]):
     room: ClassVar = {"conversation": ROOM}
     evidence = frozenset({"teams-token"})
     redraws = False
+    draws_again = False
     said = ""
 
     @property
@@ -54,6 +55,27 @@ class Office(ChatTeam[TeamsPeer, Posted]):
     async def write(self, user: Any, message: Posted, text: str) -> str:
         await self.peer.send(self.peer.typed(user, message.conversation, text, replyToId=message.id))
         return await self.told(message.conversation)
+
+    async def approve(self, user: Any, message: Posted) -> str:
+        said = await self.peer.press(user, message, "approve")
+        if not isinstance(said, str) and "approved" in [each["verb"] for each in buttons_in(said)]:
+            said = await self.peer.press(user, message, "approved", card=said)
+        return said if isinstance(said, str) else as_text(said)
+
+    async def offer(self, user: Any, message: Posted, text: str) -> Posted:
+        known = set(self.peer.messages)
+        await self.peer.send(self.peer.typed(user, message.conversation, text, replyToId=message.id))
+        return await self.find(lambda each: self.name_of(each) not in known)
+
+    def offered(self, offer: Posted) -> list[str]:
+        return [each["verb"] for each in buttons_in(offer.card)]
+
+    async def choose(self, user: Any, offer: Posted, kind: str) -> str:
+        said: str = await self.peer.press(user, offer, kind)
+        return said
+
+    def number_of(self, message: Posted) -> int:
+        return list(self.peer.messages).index(self.name_of(message))
 
     def name_of(self, message: Posted) -> object:
         return message.conversation, message.id

@@ -109,6 +109,8 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
         self.moved: dict[int, int] = {}
         self.blocked: set[int] = set()
         self.dead: set[int] = set()
+        self.written: dict[tuple[int, int], dict[str, Any]] = {}
+        """What people wrote, by its chat and its number."""
         self.calls: list[tuple[str, Any]] = []
         self.came: list[Received] = []
         self.toasts: list[tuple[int, str, bool]] = []
@@ -154,7 +156,12 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
     def pressing(self, user: int, message: Posted, label: str) -> dict[str, Any]:
         """What Telegram sends when somebody presses a button."""
         data = next(each["callback_data"] for each in message.buttons if each["text"] == label)
-        return self.query(user, message.as_json(), data)
+        return self.query(user, self.as_json(message), data)
+
+    def as_json(self, message: Posted) -> dict[str, Any]:
+        """A message as Telegram hands it on, with the one that it replies to; that one is handed on without its own."""
+        said = self.written.get((message.chat, message.reply_to or 0))
+        return message.as_json() | ({} if said is None else {"reply_to_message": said})
 
     def query(self, user: int, message: Mapping[str, Any], data: str) -> dict[str, Any]:
         """What Telegram sends when somebody's program says that a button with this data was pressed."""
@@ -185,6 +192,7 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
             "date": 1_800_000_000,
             "text": text,
         }
+        self.written[where, message["message_id"]] = dict(message)
         if to is not None:
             message["reply_to_message"] = to.as_json()
         return {"update_id": self.update_id(), "message": message | more}

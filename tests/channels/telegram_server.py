@@ -16,7 +16,8 @@ Transport = Literal["webhook", "poll"]
 ANN, BOB, EVE = 1_001, 1_002, 1_666
 PEOPLE = {"ann": ANN, "bob": BOB}
 INBOUND = "/v1/channels/telegram/inbound"
-LABELS = {"yes": "Yes", "no": "No", "decline": "Decline…"}
+LABELS = {"yes": "Yes", "no": "No", "decline": "Decline…", "deny": "Deny"}
+WRITING = {"asked_back": "Ask the agent", "noted": "Note for colleagues"}
 
 
 class Team(ChatTeam[TelegramPeer, Posted]):
@@ -54,6 +55,31 @@ class Team(ChatTeam[TelegramPeer, Posted]):
     async def write(self, user: Any, message: Posted, text: str) -> str:
         await self.peer.say(user, text, to=message)
         return await self.told(message)
+
+    async def approve(self, user: Any, message: Posted) -> str:
+        self.peer.toasts.clear()
+        await self.peer.press(user, message, "Approve…")
+        if (first := await self.told_alone(user)) != "":
+            return first
+        self.peer.toasts.clear()
+        await self.peer.press(user, await self.now(message), "Yes, approve")
+        return await self.told_alone(user)
+
+    async def offer(self, user: Any, message: Posted, text: str) -> Posted:
+        last = max(number for _, number in self.peer.messages)
+        await self.peer.say(user, text, to=message)
+        return await self.find(lambda each: each.id > last and each.buttons)
+
+    def offered(self, offer: Posted) -> list[str]:
+        return [kind for kind, label in WRITING.items() if label in offer.pressable]
+
+    async def choose(self, user: Any, offer: Posted, kind: str) -> str:
+        self.peer.toasts.clear()
+        await self.peer.press(user, offer, WRITING[kind])
+        return await self.told_alone(user)
+
+    def number_of(self, message: Posted) -> int:
+        return message.id
 
     def is_about(self, message: Posted, question: Question) -> bool:
         return question.id in message.shown

@@ -318,3 +318,29 @@ async def test_however_long_it_is_the_end_says_what_to_reply_and_where(
 def test_nobody_is_asked_on_a_channel_where_nobody_can_answer() -> None:
     with pytest.raises(ValueError, match="nobody can answer on 'timer'"):
         Chat(MemoryChannel("timer", is_trigger=True), NOBODY)
+
+
+async def test_a_conversation_goes_on_in_the_chat_and_an_approval_covers_it(
+    ctx: ServerContext, wire: Wire
+) -> None:
+    question = await ask(ctx, "Go?", form=Approval.of("deploy"), replies="program")
+    assert "begin your reply with “ask:”" in wire.sent_to("thread-9")[-1]
+    assert (await reply(ctx, "approve it, or not?"))[1].startswith("That decides nothing.")
+    assert await reply(ctx, "ask: why now?", by="U-bob") is None
+    assert await ctx.desk.thread(question.id) == ()
+    assert await reply(ctx, "ask: why now?") == (
+        "taken",
+        "The agent was asked. You are told when it replies.",
+    )
+    kind, text = await reply(ctx, "approve")
+    assert (kind, f"https://desk.example/questions/{question.id}" in text) == ("moved", True)
+    await ctx.desk.reply(question.id, "Green\nReply here: approve")
+    async with asyncio.timeout(WITHIN):
+        while len(wire.sent_to("thread-9")) < 2:
+            await asyncio.sleep(0.01)
+    await becomes(ctx, question, DeliveryStatus.SENT)
+    shown = wire.sent_to("thread-9")[-1]
+    assert "The agent replied:\n│ Green\n│ Reply here: approve\n" in shown
+    assert "ann asked the agent:\n│ why now?\n" in shown
+    assert (await reply(ctx, "approve"))[0] == "taken"
+    assert (await ctx.desk.history(question.id))[-1].data["seen"] == 2

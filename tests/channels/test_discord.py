@@ -206,7 +206,7 @@ APPROVAL = {"version": "1.2.3", "replicas": 3, "notes": "a\nb ``` @everyone <@1>
 
 async def test_an_action_is_approved_as_it_is_shown_and_asked_once_more(team: Team) -> None:
     question, message = await team.ask("Deploy?", form=Approval.of("deploy", APPROVAL))
-    assert message.pressable == ["?approve", "deny", "reason"]
+    assert message.pressable == ["?approve", "deny", "reason", "note"]
     for part in (
         "What will be executed",
         '"version": "1.2.3"',

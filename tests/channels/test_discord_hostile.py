@@ -285,7 +285,7 @@ def verbs(question: Question) -> list[str]:
             Form(fields=tuple(Field(name=f"n{n}", form=Open(), title="*" * 290) for n in range(5))),
             ["decline"],
         ),
-        (Approval.of("write", {"text": "x" * 1_000}), ["?approve", "deny", "reason"]),
+        (Approval.of("write", {"text": "x" * 1_000}), ["?approve", "deny", "reason", "note"]),
         (Approval.of("write", {"text": "x" * 1_900}), []),
     ],
 )

@@ -396,8 +396,21 @@ class TestTokens:
         ):
             assert other is not None
             [token] = self.addresses.read([other.address], [])
-            wrong = type(token)("w", self.question, token.code)
+            wrong = type(token)("w", self.question, 0, token.code)
             assert self.addresses.recipient_of(wrong, ["ann"]) is None
+
+    @pytest.mark.parametrize("workspace", ["w", "a-long-workspace-name"])
+    @pytest.mark.parametrize("seen", [0, 1, 32, 200])
+    def test_an_address_says_how_much_of_the_thread_its_mail_showed(self, workspace: str, seen: int) -> None:
+        made = self.addresses.make(workspace, self.question, "ann", seen=seen)
+        assert made is not None
+        references = [f"<{'d' * 32}.{made.place}@ask.example.org>"] if made.place else []
+        [token] = self.addresses.read([made.address], references)
+        assert (token.workspace, token.question_id, token.seen) == (workspace, self.question, seen)
+        assert self.addresses.recipient_of(token, ["ann"]) == "ann"
+        for other in {0, 1, 2, 32, 200} - {seen}:
+            raised = type(token)(workspace, self.question, other, token.code)
+            assert self.addresses.recipient_of(raised, ["ann"]) is None
 
     def test_a_reply_to_a_mail_from_before_the_secret_was_replaced_finds_its_question(self) -> None:
         made = self.addresses.make("w", self.question, "ann")

@@ -346,6 +346,39 @@ async def test_a_yes_among_people_in_a_room_approves_nothing(team: Team) -> None
     assert (await team.value(question))["decision"] == "approve"
 
 
+async def test_in_a_room_only_the_writer_is_asked_what_they_wrote(team: Team) -> None:
+    form = Approval.of("deploy")
+    question, message = await team.ask("Go?", form=form, recipients=["group:ops"], replies="model")
+    posted = len(team.peer.messages)
+    offer = await team.offer(ANN, message, "why now?")
+    assert (team.peer.alone[-1][0], len(team.peer.messages)) == (ANN, posted)
+    assert offer.pressable == ["asked_back", "noted"]
+    assert "I cannot tell" in await team.choose(BOB, offer, "asked_back")
+    assert await team.desk.thread(question.id) == ()
+    await team.choose(ANN, offer, "asked_back")
+    [said] = await team.desk.thread(question.id)
+    assert (said.kind, said.by, said.text) == ("asked_back", "ann", "why now?")
+    await team.peer.message(
+        lambda each: each.ts == message.ts and "Waiting for the agent's reply." in each.shown
+    )
+
+
+async def test_a_changed_approval_covers_the_conversation_too(either: Team) -> None:
+    form = Approval.of("pay", {"amount": 30}, editable=["amount"])
+    question, old = await either.ask("Pay?", form=form, replies="program")
+    await either.peer.press(ANN, old, "change")
+    await either.desk.ask_back(question.id, "Why?", by="ann")
+    await either.peer.submit(ANN, f0="20")
+    assert "The conversation has moved on" in await either.peer.submit(ANN)
+    await either.desk.reply(question.id, "It is due")
+    message = await either.later(question, old)
+    await either.peer.press(ANN, message, "change")
+    await either.peer.submit(ANN, f0="20")
+    assert await either.peer.submit(ANN) is None
+    assert (await either.value(question))["arguments"] == {"amount": 20}
+    assert (await either.desk.history(question.id))[-1].data["seen"] == 2
+
+
 async def test_somebody_of_another_team_is_somebody_else(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"])
     # The same member id, but from a team that shares the room with us.

@@ -303,6 +303,20 @@ async def test_changed_arguments_are_shown_before_they_are_approved(office: Offi
     assert "+ amount: 20" in ended
 
 
+async def test_a_changed_approval_covers_the_conversation_too(office: Office) -> None:
+    form = Approval.of("pay", {"amount": 30}, editable=["amount"])
+    question, old = await office.ask("Pay?", form=form, replies="program")
+    inputs = await office.peer.press(ANN, old, "change")
+    await office.desk.ask_back(question.id, "Why?", by="ann")
+    shown = await office.peer.press(ANN, old, "changed", card=inputs, f0="20")
+    assert "The conversation has moved on" in as_text(shown)
+    inputs = await office.peer.press(ANN, old, "change", card=shown)
+    shown = await office.peer.press(ANN, old, "changed", card=inputs, f0="20")
+    await office.peer.press(ANN, old, "approved", card=shown)
+    assert (await office.value(question))["arguments"] == {"amount": 20}
+    assert (await office.desk.history(question.id))[-1].data["seen"] == 1
+
+
 async def test_an_action_of_high_risk_is_decided_elsewhere(office: Office) -> None:
     form = Approval.of("drop", {"table": "users"}, risk="high")
     question, message = await office.ask("Drop?", form=form)

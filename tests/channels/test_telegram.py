@@ -228,10 +228,9 @@ async def test_an_action_is_denied_at_once_or_with_a_reason(either: Team) -> Non
 
 async def test_a_word_in_reply_decides_too(team: Team) -> None:
     question, message = await team.ask("Deploy?", form=Approval.of("deploy", ACTION))
-    await team.peer.say(ANN, "approve it", to=message)
-    prompt = await team.prompt(message)
-    assert 'reply with "approve" or "deny" and nothing else' in prompt.shown
-    await team.peer.say(ANN, "approve", to=prompt)
+    offer = await team.offer(ANN, message, "approve it")
+    assert "write just “approve” or “deny”" in offer.shown
+    await team.peer.say(ANN, "approve", to=offer)
     assert (await team.value(question))["decision"] == "approve"
 
 
@@ -314,9 +313,11 @@ async def test_a_yes_among_people_in_a_room_approves_nothing(team: Team) -> None
     question, message = await team.ask("Go?", form=Approval.of("deploy"), recipients=["group:ops"])
     await team.peer.say(ANN, "yes", to=message)
     assert "people may talk here" in await team.told(message)
-    said = len(team.peer.messages)
-    await team.peer.say(ANN, "yes, but later", to=message)
-    assert len(team.peer.messages) == said
+    offer = await team.offer(ANN, message, "yes, but later")
+    assert "That does not decide it" in offer.shown
+    await team.peer.press(BOB, offer, "Note for colleagues")
+    assert "for somebody else" in team.toast(BOB)
+    await team.untouched(question)
     assert (await team.desk.get(question.id)).outcome is None
 
 

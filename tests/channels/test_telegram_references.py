@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -113,3 +114,21 @@ def test_what_telegram_says_is_too_little_where_the_stakes_are_high(evidence: st
     check_evidence(a_question(Approval.of("deploy")), ann, evidence)
     with pytest.raises(PermissionDenied, match="decide in the inbox or in the terminal"):
         check_evidence(a_question(Approval.of("drop", risk="high")), ann, evidence)
+
+
+def test_nobody_raises_how_much_of_the_conversation_a_message_showed() -> None:
+    question = a_question(form=Approval.of("deploy"), id=str(uuid.uuid4()))
+    mine = PLACES
+    data = mine.data(question, "A", 2)
+    found = mine.read_data(data, {})
+    assert found is not None
+    assert (found.number, mine.is_ours(found, question)) == (2, True)
+    raised = bytearray(base64.urlsafe_b64decode(data + "=" * (-len(data) % 4)))
+    raised[1] = 3
+    forged = mine.read_data(base64.urlsafe_b64encode(raised).decode().rstrip("="), {})
+    assert forged is not None
+    assert (forged.number, mine.is_ours(forged, question)) == (3, False)
+    behind = mine.read_link({"text": mine.link("https://desk.example/q", question, number=2)})
+    assert behind is not None
+    assert (behind.number, mine.is_ours(behind, question)) == (2, True)
+    assert not mine.is_ours(replace(behind, number=3), question)

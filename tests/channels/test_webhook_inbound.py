@@ -463,3 +463,41 @@ def forgeries(body: bytes, other: str) -> Iterator[tuple[bytes, dict[str, str]]]
                 break
         flipped[place] ^= bit
         yield body, good | {name: flipped.decode()}
+
+
+async def test_a_system_asks_back_notes_and_approves_what_it_has_shown(
+    desk: LocalDesk, receiver: Receiver, client: httpx2.AsyncClient, workspace: str
+) -> None:
+    question = await desk.post(
+        "Go?", form=Approval.of("deploy"), recipients=["ann", "bob"], replies="program"
+    )
+    asked = json.loads((await got(receiver, question.id, "asked")).body)["data"]
+    assert asked["question"]["replies"] == "program"
+    assert "thread" not in asked
+
+    async def say(name: str, key: str | None = None, recipient: str = "ann", **said: Any) -> tuple[int, Any]:
+        body = content(workspace, question.id, recipient, **said)
+        answer = await post(client, body, headers(body, name, key=key))
+        return answer.status_code, answer.json().get("kind") if answer.content else None
+
+    assert await say("t-0", ask_back="Why?", value="approve") == (400, None)
+    assert await say("t-1", ask_back="Why?", key=secret(2)) == (401, None)
+    assert await say("t-2", ask_back="Why?", recipient="cid", key=secret(3)) == (404, "refused")
+    assert await say("t-3", note=" ") == (422, "misfit")
+    assert await desk.thread(question.id) == ()
+    for _ in range(2):
+        assert await say("t-4", ask_back="Why?") == (200, "taken")
+    assert await say("t-5", note="I doubt it") == (200, "taken")
+    await desk.reply(question.id, "Green")
+    replied = json.loads((await got(receiver, question.id, "replied")).body)["data"]
+    assert (replied["question"]["thread"], replied["question"]["replied"]) == (3, 3)
+    assert [(each["kind"], each["by"], each["text"]) for each in replied["thread"]] == [
+        ("asked_back", "ann", "Why?"),
+        ("noted", "ann", "I doubt it"),
+        ("replied", "bot", "Green"),
+    ]
+    for place, seen in enumerate((None, 0, 2, 4)):
+        assert await say(f"t-6{place}", value="approve", seen=seen) == (409, "moved")
+    assert await say("t-7", value="approve", seen=-1) == (400, None)
+    assert await say("t-8", value="approve", seen=3) == (200, "taken")
+    assert (await desk.history(question.id))[-1].data["seen"] == 3

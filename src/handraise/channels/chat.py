@@ -14,7 +14,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
 
-from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
+from handraise.channels.chat_references import seen_in
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, is_message
 from handraise.channels.message_texts import (
     action_of,
     facts_of,
@@ -32,7 +33,9 @@ from handraise.channels.plain_messages import (
     fitting,
     mention_of,
     theirs,
+    thread_lines,
 )
+from handraise.channels.typed_messages import how_to_write, read_message
 from handraise.model.deliveries import Delivery
 from handraise.model.evidence import CLIENT_ASSERTED
 from handraise.model.forms import Approval
@@ -43,11 +46,13 @@ from handraise.ports.channel import Message, Notice, NotSent
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_chat import chat_text
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import ThreadText, thread_text
 from handraise.presentation.translation import gettext, ngettext
 
 _OWN = "*"
 _LONGEST_CONVERSATION = 200
 _LONGEST_TEXT = 12_000
+_LONGEST_THREAD = 2_000
 _LONGEST_MENTION = 60
 _REFERENCE = re.compile(r"\s*#([0-9a-f]{4})(?![0-9a-z])[\s:,]*(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -113,7 +118,12 @@ class Chat:
                 text = question_text(notices[0]) if len(notices) == 1 else bundle_text(notices)
                 await self._say(conversation, text)
         one = len(message.notices) == 1
-        return {"in_full": one} | ({"shown": digest(question_text(message.notices[0]))} if one else {})
+        if not one:
+            return {"in_full": False}
+        [notice] = message.notices
+        seen = _thread_of(notice).seen
+        in_full = seen is not None or not isinstance(notice.question.form, Approval)
+        return {"in_full": in_full, "seen": seen or 0, "shown": digest(question_text(notice))}
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Say how it ended, unless its agent has done so: what was said in a chat stays as it is."""
@@ -161,8 +171,13 @@ class Chat:
                 "misfit", fitting(which_question_text([question for question, _ in meant]), _LONGEST_TEXT)
             )
         [(question, deliveries)] = meant
-        if _is_decided_elsewhere(question) or (
-            isinstance(question.form, Approval) and not any(map(_was_in_full, deliveries))
+        message = read_message(question, text)
+        if message is None and is_message(question, text):
+            how = " ".join(filter(None, (gettext("That decides nothing."), how_to_write(question))))
+            return ReplyResult("misfit", how, question)
+        if message is None and (
+            _is_decided_elsewhere(question)
+            or (isinstance(question.form, Approval) and not any(map(_was_in_full, deliveries)))
         ):
             return ReplyResult("misfit", gettext("That is decided on its page, in the inbox."), question)
         reply = Reply(
@@ -172,7 +187,9 @@ class Chat:
             identity=by,
             id=id,
             evidence=CLIENT_ASSERTED,
-            text=text,
+            text=text if message is None else message[1],
+            seen=max(map(_seen_in, deliveries)),
+            writes=None if message is None else message[0],
         )
         return await self._replies.take(reply)
 
@@ -215,6 +232,15 @@ def _was_in_full(delivery: Delivery) -> bool:
     return isinstance(delivery.receipt, dict) and delivery.receipt.get("in_full") is True
 
 
+def _seen_in(delivery: Delivery) -> int:
+    """How many messages of the thread it showed: what was posted in a chat stays there."""
+    return seen_in(delivery.receipt.get("seen")) or 0 if isinstance(delivery.receipt, dict) else 0
+
+
+def _thread_of(notice: Notice) -> ThreadText:
+    return thread_text(notice.question, notice.thread, room=_LONGEST_THREAD)
+
+
 def _reference_of(question: Question) -> str:
     return hashlib.sha256(question.id.encode()).hexdigest()[:4]
 
@@ -222,14 +248,16 @@ def _reference_of(question: Question) -> str:
 def question_text(notice: Notice) -> str:
     """A question, and below it, however long it is, what to reply and where its page is."""
     question = notice.question
-    if _is_decided_elsewhere(question):
+    if _is_decided_elsewhere(question) or (
+        isinstance(question.form, Approval) and _thread_of(notice).seen is None
+    ):
         below = gettext("This is decided on its page: {link}").format(link=notice.link)
     else:
         begin = gettext("Reply here, and begin with #{reference}: {how}")
         text = begin if _is_shared(question) else gettext("Reply here: {how}")
         how = text.format(reference=_reference_of(question), how=how_to_reply(question.form))
         page = gettext("Or open it: {link}").format(link=notice.link)
-        below = f"{how}\n{page}"
+        below = "\n".join(filter(None, (how, how_to_write(question), page)))
     return f"{fitting(_lines_of(notice), _LONGEST_TEXT - len(below) - 1)}\n{below}"
 
 
@@ -243,6 +271,7 @@ def _lines_of(notice: Notice) -> Iterator[str]:
     yield from theirs([chat_text(prompt)])
     if more:
         yield more
+    yield from thread_lines(_thread_of(notice))
     yield from choices_of(question)
     if isinstance(form, Approval):
         tool, arguments = action_of(form)

@@ -54,7 +54,10 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         one = len(message.notices) == 1
         body = self._render(message)
         sent = await self._post(place, body, message.id, None)
-        return self._receipt(*sent) | ({"shown": digest(body)} if one else {"several": True})
+        if not one:
+            return self._receipt(*sent) | {"several": True}
+        seen = self._seen(message)
+        return self._receipt(*sent) | {"shown": digest(body)} | ({"seen": seen} if seen else {})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Update a message to say how its question ended, and what came of it.
@@ -97,6 +100,10 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         if address is None:
             raise NotSent(f"the address makes no sense to {self.service}", again=False)
         return await self._open(address)
+
+    def _seen(self, message: Message) -> int | None:  # noqa: ARG002 -- for services whose messages do not say it
+        """How many messages of its thread a message shows, if only the receipt can say so later."""
+        return None
 
     def _receipt(self, place: P, sent: Any) -> dict[str, Json]:
         return dict(zip(self.receipt, (place, sent), strict=True))

@@ -11,16 +11,26 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from handraise.channels.chat_references import QuestionReference
-from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, misfit
+from handraise.channels.inbound_replies import (
+    Replies,
+    Reply,
+    ReplyResult,
+    is_message,
+    misfit,
+    which_kind,
+)
 from handraise.channels.message_texts import sign_in_to_decide
 from handraise.channels.payloads import InvalidPayload
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
+from handraise.model.thread_messages import MessageKind
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
+from handraise.ports.channel import Notice
 from handraise.presentation.plain_text import too_late
+from handraise.presentation.thread_text import moved_on
 from handraise.presentation.translation import gettext, gettext_noop
 
 BEING_TAKEN = gettext_noop("That is being taken already.")
@@ -49,12 +59,17 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the desk is given: a value, a text, or that they would not answer."""
+    """What the desk is given: a value, a text, or that they would not answer.
+
+    `seen` is how many messages of the thread the message showed. With `writes`, the text is a message of that kind.
+    """
 
     value: Json = field(default=None, repr=False)
     text: str | None = field(default=None, repr=False)
     declines: bool = False
     reason: str | None = field(default=None, repr=False)
+    seen: int | None = None
+    writes: MessageKind | None = None
 
 
 def _anything(*_: object) -> bool:
@@ -118,13 +133,17 @@ class ChatFlow(Generic[R]):
         """Take a text that somebody wrote about a question.
 
         With a `hint` it may have been said to somebody else: anyone who could have meant it as an answer is told how to
-        give one, and None means that it was not one.
+        give one, and None means that it was not one. What decides nothing about an approval may be a message: then the
+        result offers what it could be, and nothing is written until somebody chooses.
         """
         question = await self._find(reference, sender)
         if isinstance(question, ReplyResult):
             return question
+        given = Given(text=text) if read is None else read(question)
+        if given.text is not None and given.writes is None and is_message(question, text):
+            return which_kind(question)
         if hint is None:
-            return await self._take(question, sender, Given(text=text) if read is None else read(question))
+            return await self._take(question, sender, given)
         if _accepts_any_text(question.form) or not isinstance(read_reply(question, text), NotAnAnswer):
             return ReplyResult("refused", self.why_not_here(question) or gettext(hint))
         return None
@@ -147,7 +166,7 @@ class ChatFlow(Generic[R]):
         return ReplyResult("refused", gettext(NOT_OURS))
 
     async def _take(self, question: Question, sender: Sender, given: Given) -> ReplyResult:
-        if not given.declines and (why := self.why_not_here(question)):
+        if not given.declines and given.writes is None and (why := self.why_not_here(question)):
             return ReplyResult("refused", why)
         reply = Reply(
             workspace=question.workspace,
@@ -160,9 +179,27 @@ class ChatFlow(Generic[R]):
             text=given.text,
             declines=given.declines,
             reason=given.reason,
+            seen=given.seen,
+            writes=given.writes,
             details=sender.details,
         )
         return await self._replies.take(reply)
+
+    def link_to(self, question: Question) -> str | None:
+        """The page of a question, for people who sign in there."""
+        return self._replies.link_to(question)
+
+    def moved(self, question: Question, seen: int | None) -> ReplyResult | None:
+        """What to tell somebody who is about to approve what they have not read; None if they have seen it all."""
+        if question.outcome is not None or (seen or 0) == question.thread:
+            return None
+        return ReplyResult("moved", moved_on(self._replies.link_to(question)), question)
+
+    async def current_notice(self, result: ReplyResult) -> Notice | None:
+        """What a message should show that somebody has acted on; None if it can stay, or is changed elsewhere."""
+        if result.question is None or result.has_ended or result.kind not in ("moved", "taken"):
+            return None
+        return await self._replies.current_notice(result.question)
 
 
 def pressed(form: AnyForm, verb: str, *, number: object = None, digest: object = None) -> Given:
@@ -203,6 +240,14 @@ def submitted(
         case _, "answer" if not isinstance(form, Approval):
             return Given(value=read_answer())
     raise InvalidPayload(verb)
+
+
+def written(kind: str, text: str) -> Given:
+    """A message for the thread; raises `InvalidPayload` unless it is one that people write."""
+    match kind:
+        case "asked_back" | "noted":
+            return Given(text=text, writes=kind)
+    raise InvalidPayload(kind)
 
 
 def read_changes(form: Approval, edits: Json) -> tuple[dict[str, Json], dict[str, Json]]:

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass
 
 from handraise.model.json_values import text_problem
+from handraise.model.thread_messages import MOST_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,12 @@ class QuestionReference:
     def is_readable(self) -> bool:
         """Whether both names could be ours."""
         return not text_problem(self.workspace) and not text_problem(self.question_id)
+
+
+def seen_in(number: object) -> int | None:
+    """How many messages something that was pressed says that its message showed; None if it says nothing."""
+    is_count = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_MESSAGES
+    return number if is_count and isinstance(number, int) else None
 
 
 def short_id(question_id: str) -> bytes | None:

@@ -15,17 +15,28 @@ from typing import Literal
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
 from handraise.model.deliveries import Address, Delivery
-from handraise.model.errors import RequestConflict, Stopped, TooManyRequests
+from handraise.model.errors import (
+    CannotAskBack,
+    InvalidMessage,
+    RequestConflict,
+    Stopped,
+    ThreadMoved,
+    TooManyRequests,
+)
+from handraise.model.forms import Approval
 from handraise.model.json_values import Json, text_problem
 from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.thread_messages import MessageKind
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.ports import Directory, Outbox
+from handraise.ports.channel import Notice
 from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.error_text import error_text, problem_text
 from handraise.presentation.plain_text import too_late
+from handraise.presentation.thread_text import moved_on, which_kind_text, written_text
 from handraise.presentation.translation import (
     DEFAULT_LOCALE,
     Locale,
@@ -40,7 +51,8 @@ from handraise.presentation.translation import (
 class Reply:
     """What somebody on a channel did: chose a `value`, wrote a `text`, or would not answer.
 
-    `identity` is the id of the address that this person has on the channel; `recipient` says whose it is if
+    `seen` is how many messages of the thread the message showed that they answered. With `writes`, the text is a
+    message of that kind, and no answer. `identity` is the id of the address that this person has on the channel; `recipient` says whose it is if
     several may have the same. `id` is the channel's own name for what was done: the same one twice is one reply.
     """
 
@@ -55,6 +67,8 @@ class Reply:
     text: str | None = field(default=None, repr=False)
     declines: bool = False
     reason: str | None = field(default=None, repr=False)
+    seen: int | None = None
+    writes: MessageKind | None = None
     details: Json = field(default=None, repr=False)
 
 
@@ -62,15 +76,17 @@ class Reply:
 class ReplyResult:
     """What came of a reply, and how to tell the person.
 
-    `taken`: it counts. `misfit`: it does not fit, and the question still waits. `late`: the question had ended.
-    `refused`: this person cannot answer it, or there is no such question; which of the two is not said. `problems` are
-    what does not fit, one by one.
+    `taken`: it counts. `misfit`: it does not fit, and the question still waits. `moved`: so does this one, but people or
+    the agent have written something since. `late`: the question had ended. `refused`: this person cannot answer it, or
+    there is no such question; which of the two is not said. `problems` are what does not fit, one by one. `offers` are
+    the messages that a text could be instead of an answer, if somebody chooses so.
     """
 
-    kind: Literal["taken", "misfit", "late", "refused"]
+    kind: Literal["taken", "misfit", "moved", "late", "refused"]
     text: str
     question: Question | None = field(default=None, repr=False)
     problems: Sequence[Problem] = field(default=(), repr=False)
+    offers: Sequence[MessageKind] = ()
 
     @property
     def has_ended(self) -> bool:
@@ -85,20 +101,45 @@ def misfit(question: Question, problems: Sequence[Problem]) -> ReplyResult:
     return ReplyResult("misfit", text, question, problems)
 
 
+def which_kind(question: Question) -> ReplyResult:
+    """What to tell of a text that decides nothing about an approval: it may be a message."""
+    offers: Sequence[MessageKind] = ("noted",) if question.replies is None else ("asked_back", "noted")
+    return ReplyResult("misfit", which_kind_text(question), question, offers=offers)
+
+
+def is_message(question: Question, text: str) -> bool:
+    """Whether a text about an approval decides nothing, so that it can only be a message."""
+    return (
+        isinstance(question.form, Approval)
+        and question.outcome is None
+        and isinstance(read_reply(question, text), NotAnAnswer)
+    )
+
+
 RECORDED = gettext_noop("Thank you, your answer was recorded.")
 _PATIENCE = timedelta(seconds=10)
 
 
 class Replies:
-    """Takes replies of every channel to the desk. `locale` is for people who chose none."""
+    """Takes replies of every channel to the desk. `locale` is for people who chose none.
+
+    `base_url` is where the pages of questions are, if there are any.
+    """
 
     def __init__(
-        self, desk: Desk, directory: Directory, outbox: Outbox, *, locale: Locale = DEFAULT_LOCALE
+        self,
+        desk: Desk,
+        directory: Directory,
+        outbox: Outbox,
+        *,
+        locale: Locale = DEFAULT_LOCALE,
+        base_url: str | None = None,
     ) -> None:
         self._desk = desk
         self._directory = directory
         self._outbox = outbox
         self._locale = locale
+        self._base_url = base_url
 
     def use_default_locale(self) -> None:
         """Say everything from here on, in this task, as for somebody who is not known yet."""
@@ -142,6 +183,20 @@ class Replies:
         found = await self._find(workspace, channel, identity, question_id)
         return _unknown() if found is None else found[1]
 
+    def link_to(self, question: Question) -> str | None:
+        """The page of a question, for people who sign in there."""
+        return None if self._base_url is None else f"{self._base_url}/questions/{question.id}"
+
+    async def current_notice(self, question: Question) -> Notice | None:
+        """A question with its conversation as it is now, to draw its message again; None if it has no page."""
+        link = self.link_to(question)
+        if link is None:
+            return None
+        desk = self._desk.scoped(question.workspace)
+        now = await desk.get(question.id)
+        thread = (await desk.thread(question.id))[: now.thread] if now.thread else ()
+        return Notice(delivery_id="", question=now, reason="asked", link=link, thread=thread)
+
     async def find_delivered(
         self, workspace: str, channel: str, identity: str, *, where: Callable[[Delivery, Question], bool]
     ) -> Sequence[tuple[Question, Sequence[Delivery]]]:
@@ -182,7 +237,8 @@ class Replies:
 
         async def take() -> ReplyResult:
             shown = await self._shown(question, responder, reply.channel)
-            return await _say(desk, question, responder, reply, shown)
+            said = await _say(desk, question, responder, reply, shown)
+            return replace(said, text=moved_on(self.link_to(question))) if said.kind == "moved" else said
 
         if reply.id is None:
             return await take()
@@ -220,7 +276,15 @@ class Replies:
         self, reply: Reply, actor: str, key: str, take: Callable[[], Awaitable[ReplyResult]]
     ) -> ReplyResult:
         """What came of a reply, also if it comes again: one that did not fit is not counted twice."""
-        what = (reply.question_id, reply.value, reply.text, reply.declines, reply.reason)
+        what: tuple[object, ...] = (
+            reply.question_id,
+            reply.value,
+            reply.text,
+            reply.declines,
+            reply.reason,
+        )
+        if reply.writes is not None:
+            what = (*what, reply.writes)
         place = (reply.workspace, actor, key)
         claim = await self._directory.claim(
             *place,
@@ -277,6 +341,12 @@ async def _say(
             return _unknown()
         why = gettext("This cannot be taken: {reason}.").format(reason=error_text(refused.reason))
         return ReplyResult("refused", why)
+    except ThreadMoved:
+        return ReplyResult("moved", moved_on(None), await desk.get(question.id))
+    except InvalidMessage as invalid:
+        return misfit(question, invalid.problems)
+    except CannotAskBack:
+        return which_kind(question)
     except Stopped as stopped:
         return ReplyResult("refused", error_text(str(stopped)))
     except TooManyRequests:
@@ -287,8 +357,16 @@ async def _take(
     desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None
 ) -> ReplyResult:
     provenance = Provenance(
-        channel=reply.channel, evidence=reply.evidence, shown_digest=shown, details=reply.details
+        channel=reply.channel,
+        evidence=reply.evidence,
+        shown_digest=shown,
+        seen=reply.seen,
+        details=reply.details,
     )
+    if reply.writes is not None:
+        write = desk.ask_back if reply.writes == "asked_back" else desk.note
+        written = await write(question.id, reply.text or "", by=responder, provenance=provenance)
+        return ReplyResult("taken", written_text(reply.writes), written)
     if reply.declines:
         ended = await desk.decline(question.id, by=responder, reason=reply.reason, provenance=provenance)
         return ReplyResult("taken", gettext("You declined to answer."), ended)

@@ -24,11 +24,13 @@ from handraise.ports.channel import Notice
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_chat import chat_text
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import ThreadText, thread_text
 from handraise.presentation.translation import gettext
 
 _EDGE = "│ "
 """The mark before every line that is not ours."""
 _LONGEST_PROMPT = 600
+_LONGEST_THREAD = 600
 _LONGEST_TOOL = 120
 _LONGEST_MENTION = 80
 
@@ -39,6 +41,7 @@ def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]
     if why := why_now(notice.reason):
         yield why
     yield from _prompt(question, longest)
+    yield from thread_lines(thread_text(question, notice.thread, room=_LONGEST_THREAD))
     if isinstance(question.form, Approval):
         tool, arguments = action_of(question.form)
         yield (
@@ -51,6 +54,16 @@ def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]
     else:
         yield from choices_of(question)
     yield from facts_of(question)
+
+
+def thread_lines(thread: ThreadText) -> Iterator[str]:
+    """What people and the agent have written, and whose turn it is."""
+    if thread.heading:
+        yield thread.heading
+    for each in thread.messages:
+        yield f"{each.heading}:"
+        yield from theirs([each.text])
+    yield from filter(None, (thread.earlier, thread.waits))
 
 
 def choices_of(question: Question) -> Iterator[str]:

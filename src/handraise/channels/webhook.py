@@ -32,9 +32,9 @@ from handraise.channels.safe_http import (
     read_url,
 )
 from handraise.model.json_values import Json
-from handraise.model.questions import Question
-from handraise.ports.channel import Message, NotSent, Response
-from handraise.wire.records import QuestionRecord
+from handraise.model.thread_messages import MOST_MESSAGES, MessageKind
+from handraise.ports.channel import Message, Notice, NotSent, Response
+from handraise.wire.records import MessageRecord, QuestionRecord
 
 _TYPE = "dev.handraise.question."
 _ONE, _SEVERAL = "application/cloudevents+json", "application/cloudevents-batch+json"
@@ -51,9 +51,11 @@ _NEVER_CHANGES = frozenset(
         "tool_call",
         "recipients",
     }
-    | {"quorum", "veto", "max_attempts", "undo_for", "timeline", "asked_at", "expires_at"}
+    | {"quorum", "veto", "max_attempts", "undo_for", "timeline", "asked_at", "expires_at", "replies"}
 )
 """The parts of a question that are the same however often it is told."""
+_OF_THREADS = frozenset({"thread", "asked_back", "replied"})
+"""What is told as well if people or the agent have written something."""
 _AT_THE_END = frozenset({"status", "votes", "outcome"})
 
 _PATIENCE = timedelta(days=3)
@@ -67,7 +69,7 @@ _MOMENT = re.compile(r"[0-9]{1,12}")
 _TOLERANCE = 300.0
 _MOST_SIGNATURES = 10
 _LARGEST = 65_536
-_STATUSES = {"taken": 200, "misfit": 422, "late": 409, "refused": 404}
+_STATUSES = {"taken": 200, "misfit": 422, "moved": 409, "late": 409, "refused": 404}
 
 
 @asynccontextmanager
@@ -113,12 +115,11 @@ class Webhook:
         events: list[Json] = [
             _event(
                 message,
-                each.question,
-                link=each.link,
+                each,
                 id=each.delivery_id,
                 kind=each.reason,
                 at=message.at,
-                fields=_NEVER_CHANGES,
+                fields=_NEVER_CHANGES | (_OF_THREADS if each.question.thread else frozenset()),
             )
             for each in message.notices
         ]
@@ -142,8 +143,7 @@ class Webhook:
         name = f"{message.id}-{kind}"
         event = _event(
             message,
-            notice.question,
-            link=notice.link,
+            notice,
             id=name,
             kind=kind,
             at=at,
@@ -179,6 +179,9 @@ class Webhook:
                 value=given.value,
                 declines=given.decline,
                 reason=given.reason,
+                seen=given.seen,
+                text=given.ask_back if given.ask_back is not None else given.note,
+                writes=given.writes,
             )
         )
         return _said(said)
@@ -234,7 +237,10 @@ class _Where(_Part):
 
 
 class _Given(_Part):
-    """What a system says for the person whose address it is: a value, or that they decline."""
+    """What a system says for the person whose address it is: a value, that they decline, or what they write.
+
+    `seen` is how many messages of the thread it has shown them: an approval must cover all.
+    """
 
     workspace: str
     address: _Where
@@ -242,11 +248,25 @@ class _Given(_Part):
     value: Any = None
     decline: bool = False
     reason: str | None = None
+    seen: int | None = pydantic.Field(default=None, ge=0, le=MOST_MESSAGES)
+    ask_back: str | None = pydantic.Field(default=None, repr=False)
+    note: str | None = pydantic.Field(default=None, repr=False)
+
+    @property
+    def writes(self) -> MessageKind | None:
+        """The kind of message that it is, if it is one."""
+        return "asked_back" if self.ask_back is not None else "noted" if self.note is not None else None
 
     @pydantic.model_validator(mode="after")
-    def _one_of_both(self) -> _Given:
-        if self.decline == ("value" in self.model_fields_set):
-            raise ValueError("expected either a value or decline")
+    def _one_of_all(self) -> _Given:
+        said = (
+            "value" in self.model_fields_set,
+            self.decline,
+            self.ask_back is not None,
+            self.note is not None,
+        )
+        if sum(said) != 1:
+            raise ValueError("expected one of value, decline, ask_back and note")
         if self.reason is not None and not self.decline:
             raise ValueError("a reason goes with decline; that of a denial is in its value")
         return self
@@ -307,16 +327,19 @@ def _signature(name: str, moment: str, body: bytes, secret: bytes) -> bytes:
 
 def _event(
     message: Message,
-    question: Question,
+    notice: Notice,
     *,
-    link: str,
     id: str,  # noqa: A002 -- the word of CloudEvents
     kind: str,
     at: datetime,
     fields: frozenset[str],
 ) -> Json:
-    """A CloudEvent about a question; the same every time."""
+    """A CloudEvent about a question; the same every time, unless somebody has written something since."""
+    question = notice.question
     record = QuestionRecord.of(question, with_state=False).model_dump(mode="json", include=set(fields))
+    data: dict[str, Json] = {"question": record, "recipient": message.recipient, "link": notice.link}
+    if fields >= _OF_THREADS:
+        data["thread"] = [MessageRecord.of(each).model_dump(mode="json") for each in notice.thread]
     return {
         "specversion": "1.0",
         "id": id,
@@ -325,7 +348,7 @@ def _event(
         "subject": question.id,
         "time": at.isoformat(),
         "datacontenttype": "application/json",
-        "data": {"question": record, "recipient": message.recipient, "link": link},
+        "data": data,
     }
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, assert_never
 from urllib.parse import urlsplit
 
 from handraise.channels.http_errors import status_error
@@ -27,6 +27,7 @@ from handraise.channels.safe_http import (
     place_of,
     read_url,
 )
+from handraise.model.deliveries import Reason
 from handraise.model.errors import MissingExtra
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json
@@ -186,13 +187,26 @@ def payload_of(message: Message) -> bytes:
                 if approval
                 else gettext("{agent} asks you something")
             ).format(agent=asker),
-            "body": gettext("A reminder: it waits for you in your inbox.")
-            if first.reason == "reminded"
-            else gettext("It waits for you in your inbox."),
+            "body": _why(first.reason),
             "url": f"/questions/{first.question.id}",
             "tag": first.question.id,
         }
     return json.dumps(said).encode()
+
+
+def _why(reason: Reason) -> str:
+    """Why a browser is told now. What people and the agent write is only on the page."""
+    match reason:
+        case "asked" | "escalated":
+            return gettext("It waits for you in your inbox.")
+        case "reminded":
+            return gettext("A reminder: it waits for you in your inbox.")
+        case "noted":
+            return gettext("Somebody has written a note about it. It waits for you in your inbox.")
+        case "replied":
+            return gettext("The agent has replied. It waits for you in your inbox.")
+        case _:
+            assert_never(reason)
 
 
 def _encrypted(to: Json, payload: bytes) -> bytes | None:

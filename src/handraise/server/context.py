@@ -106,7 +106,7 @@ async def open_server(
         open_context(settings, clock=clock, metrics=metrics, traces=traces) as ctx,
         open_channels(
             settings,
-            Replies(ctx.desk, ctx.directory, ctx.outbox, locale=settings.locale),
+            Replies(ctx.desk, ctx.directory, ctx.outbox, locale=settings.locale, base_url=settings.base_url),
             ctx.outbox,
             channels,
         ) as opened,

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from handraise.channels.background_tasks import BackgroundTasks
-from handraise.channels.chat_flow import NOT_OURS, TRY_AGAIN, ChatFlow, Given, Sender, pressed, submitted
+from handraise.channels.chat_flow import (
+    NOT_OURS,
+    TRY_AGAIN,
+    ChatFlow,
+    Given,
+    Sender,
+    pressed,
+    submitted,
+    written,
+)
 from handraise.channels.discord.api import EPHEMERAL, DiscordApi, is_id, message_of, text_message
-from handraise.channels.discord.messages import render_confirmation, render_outcome
-from handraise.channels.discord.modals import answer_modal, read_answer, read_reason, reason_modal
+from handraise.channels.discord.messages import render_confirmation, render_outcome, render_question
+from handraise.channels.discord.modals import (
+    answer_modal,
+    message_modal,
+    read_answer,
+    read_reason,
+    read_text,
+    reason_modal,
+)
 from handraise.channels.discord.references import QuestionReference, parse_reference, tag_of
 from handraise.channels.inbound_replies import Replies, ReplyResult
 from handraise.channels.payloads import InvalidPayload, object_in
 from handraise.model.forms import Approval
 from handraise.model.questions import Question
+from handraise.model.thread_messages import MessageKind
 from handraise.presentation.translation import gettext
 
 CHANNEL = "discord"
@@ -25,7 +42,10 @@ PING, PRESSED, SUBMITTED = 1, 3, 5
 _SAYS, _SAYS_LATER, _STAYS, _REPLACES, _OPENS = 4, 5, 6, 7, 9
 LATER = {"type": _SAYS_LATER, "data": {"flags": EPHEMERAL}}
 """Promises that something will be said to this person."""
-_OPENING = frozenset({"answer", "decline", "reason"})
+_WRITING: dict[str, MessageKind] = {"ask": "asked_back", "note": "noted"}
+"""The buttons for a message, and its kind."""
+_OF_APPROVALS = frozenset({"reason", *_WRITING})
+_OPENING = frozenset({"answer", "decline", *_OF_APPROVALS})
 """The buttons that open a form."""
 
 
@@ -75,21 +95,30 @@ class InteractionHandler:
             return _pressed(question, reference, verb)
 
         result = await self._flow.press(reference, sender, read)
+        if isinstance(result, Question) and verb == "?approve":
+            # What follows is in a message of its own: here it is known which message was read.
+            result = self._flow.moved(result, reference.seen) or result
         if isinstance(result, Question):
             return _opened(result, reference, verb)
         flags = message.get("flags")
         if isinstance(flags, int) and flags & EPHEMERAL:
             # It was done to a message that nobody else sees.
             return told(text_message(result.text), _REPLACES if kind == PRESSED else _SAYS)
-        self._redraw(payload.get("channel_id"), message.get("id"), result)
+        is_written = kind == SUBMITTED and verb in _WRITING
+        await self._redraw(payload.get("channel_id"), message.get("id"), result, is_written=is_written)
         is_seen = kind == PRESSED and result.kind == "taken" and result.has_ended
         return told(text_message(result.text), _STAYS if is_seen else _SAYS)
 
-    def _redraw(self, room: object, message: object, result: ReplyResult) -> None:
-        """Show in a message that was pressed too late how its question ended."""
-        if result.kind == "late" and result.question is not None and is_id(room) and is_id(message):
-            ended = message_of(render_outcome(result.question))
-            self._tasks.begin(self._api.edit(str(room), str(message), ended))
+    async def _redraw(self, room: object, message: object, result: ReplyResult, *, is_written: bool) -> None:
+        """Show in a message that was pressed too late how its question ended, or what was written since."""
+        shown = None
+        if result.kind == "late" and result.question is not None:
+            shown = render_outcome(result.question)
+        elif result.kind == "moved" or is_written:
+            notice = await self._flow.current_notice(result)
+            shown = None if notice is None else render_question(notice)
+        if shown is not None and is_id(room) and is_id(message):
+            self._tasks.begin(self._api.edit(str(room), str(message), message_of(shown)))
 
 
 def _read_sender(payload: Mapping[str, Any]) -> Sender:
@@ -107,21 +136,27 @@ def _opened(question: Question, reference: QuestionReference, verb: str) -> Inte
     """The form behind a button, or the confirmation that it asks for."""
     if verb.startswith("?"):
         _pressed(question, reference, verb[1:])
-        return told(message_of(render_confirmation(question, verb[1:])))
-    if (verb == "reason") != isinstance(question.form, Approval):
+        return told(message_of(render_confirmation(question, verb[1:], reference.seen)))
+    if (verb in _OF_APPROVALS) != isinstance(question.form, Approval):
         raise InvalidPayload(verb)
-    view = answer_modal(question) if verb == "answer" else reason_modal(question, verb)
+    if verb in _WRITING:
+        view = message_modal(question, verb)
+    else:
+        view = answer_modal(question) if verb == "answer" else reason_modal(question, verb)
     return InteractionResult({"type": _OPENS, "data": view}, text_message(gettext(TRY_AGAIN)))
 
 
 def _pressed(question: Question, reference: QuestionReference, verb: str) -> Given:
     """What a button answers."""
     kind, _, number = verb.partition("-")
-    return pressed(question.form, kind, number=number, digest=_digest(question, reference))
+    given = pressed(question.form, kind, number=number, digest=_digest(question, reference))
+    return replace(given, seen=reference.seen)
 
 
 def _submitted(question: Question, reference: QuestionReference, components: object) -> Given:
-    """What a form answers."""
+    """What a form answers, or writes."""
+    if reference.verb in _WRITING and isinstance(question.form, Approval):
+        return written(_WRITING[reference.verb], read_text(components))
     return submitted(
         question.form,
         {"reason": "deny"}.get(reference.verb, reference.verb),

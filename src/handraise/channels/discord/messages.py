@@ -7,7 +7,7 @@ is text: people can turn off the boxes that Discord calls embeds, and would then
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from handraise.channels import message_texts
 from handraise.channels.discord.components import (
@@ -39,6 +39,13 @@ from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import (
+    NO_THREAD,
+    ThreadText,
+    last_messages,
+    thread_text,
+    too_long_to_approve,
+)
 from handraise.presentation.times import moment_text
 from handraise.presentation.translation import gettext, gettext_noop
 
@@ -46,6 +53,7 @@ LONGEST = 2_000
 _LEAST_OF_A_PROMPT = 300
 _AFTERWARDS = 500
 _EXCERPT = 160
+_LONGEST_THREAD = 900
 _TOO_LARGE = gettext_noop("This does not fit into a message, so it is answered in the inbox.")
 _ACTION_TOO_LARGE = gettext_noop(
     "This action is too large to be shown here in full, so it is decided in the inbox."
@@ -65,15 +73,47 @@ class Rendered:
 def render_question(notice: Notice) -> Rendered:
     """A question, with what can be pressed to answer it."""
     question = notice.question
-    form = question.form
-    told = _facts(notice)
+    thread = thread_text(question, notice.thread, room=_LONGEST_THREAD)
+    end = last_messages(question, notice.thread, waits=thread.waits) if question.thread else NO_THREAD
+    for each in (thread, end) if thread.seen else (end,):
+        if (whole := _whole(notice, each)) is not None:
+            return whole
+    why = gettext(_ACTION_TOO_LARGE if isinstance(question.form, Approval) else _TOO_LARGE)
+    told, rows = [why, *_facts(notice)], _rows_without(question)
+    texts = (_text(notice, _conversation(each), told) for each in (end, replace(end, messages=())))
+    return Rendered(
+        next((each for each in texts if length_of(each) <= LONGEST), _text(notice, [], told)), rows
+    )
+
+
+def _whole(notice: Notice, thread: ThreadText) -> Rendered | None:
+    """A message with all that an answer needs, and this much of the conversation; None if that does not fit."""
+    question, form = notice.question, notice.question.form
     # What cannot fit is not examined: it may be very long.
-    listed = "" if (is_long := _raw_length(form) > LONGEST) else "\n".join(_listed(question))
-    noted = told if has_room(question) and any(_answers(question)) else [_elsewhere(form), *told]
-    if not is_long and _fits(notice, listed, noted):
-        return Rendered(_text(notice, [listed] if listed else [], noted), list(_rows(question)))
-    why = gettext(_ACTION_TOO_LARGE if isinstance(form, Approval) else _TOO_LARGE)
-    return Rendered(_text(notice, [], [why, *told]), _rows_without(question))
+    if _raw_length(form) > LONGEST:
+        return None
+    is_cut = isinstance(form, Approval) and thread.seen is None and form.risk != "high"
+    seen, told = thread.seen or 0, _facts(notice)
+    if is_cut:
+        noted = [too_long_to_approve(), *told]
+    elif has_room(question, seen) and any(_answers(question, seen)):
+        noted = told
+    else:
+        noted = [_elsewhere(form), *told]
+    parts = [each for each in (*_conversation(thread), "\n".join(_listed(question))) if each]
+    if not _fits(notice, "\n".join(parts), noted):
+        return None
+    rows = _writing_rows(question) if is_cut else list(_rows(question, seen))
+    return Rendered(_text(notice, parts, noted), rows)
+
+
+def _conversation(thread: ThreadText) -> list[str]:
+    """What people and the agent have written, and whose turn it is."""
+    parts = [bold(thread.heading)] if thread.heading else []
+    for each in thread.messages:
+        name = bold(each.name) if each.name else ""
+        parts += [f"{escaped(each.before)}{name}{escaped(each.after)}:", quoted(each.text)]
+    return [*parts, *(escaped(each) for each in (thread.earlier, thread.waits) if each)]
 
 
 def _elsewhere(form: AnyForm) -> str:
@@ -230,14 +270,14 @@ def _needs_list(options: Sequence[Option]) -> bool:
     return any(each.description or not is_short(f"99. {each.label}", BUTTON) for each in options)
 
 
-def _rows(question: Question) -> Iterator[Component]:
-    if not has_room(question):
+def _rows(question: Question, seen: int) -> Iterator[Component]:
+    if not has_room(question, seen):
         return
-    answers = list(_answers(question))
+    answers = list(_answers(question, seen))
     form = question.form
     if isinstance(form, Approval):
         if answers:
-            yield row(*answers)
+            yield row(*answers, *_writing(question))
         return
     more = [button(build_reference(question, "decline"), gettext("Decline…"))]
     if isinstance(form, Choice) and form.allow_other and answers:
@@ -251,6 +291,18 @@ def _rows(question: Question) -> Iterator[Component]:
     yield row(*more)
 
 
+def _writing_rows(question: Question) -> Sequence[Component]:
+    """What can be pressed if an approval is decided in the inbox, but can be talked about here."""
+    return (row(*_writing(question)),) if has_room(question) else ()
+
+
+def _writing(question: Question) -> Iterator[Component]:
+    """The buttons for a message: Discord does not tell us what people write in a conversation."""
+    if question.replies is not None:
+        yield button(build_reference(question, "ask"), gettext("Ask the agent…"))
+    yield button(build_reference(question, "note"), gettext("Note for colleagues…"))
+
+
 def _rows_without(question: Question) -> Sequence[Component]:
     """What can be pressed if an answer cannot be given here."""
     if isinstance(question.form, Approval) or not has_room(question):
@@ -258,7 +310,7 @@ def _rows_without(question: Question) -> Sequence[Component]:
     return (row(button(build_reference(question, "decline"), gettext("Decline…"))),)
 
 
-def _answers(question: Question) -> Iterator[Component]:
+def _answers(question: Question, seen: int) -> Iterator[Component]:
     """The buttons, or the menu, that answer. What could not be undone must be confirmed."""
     form = question.form
     asks = "?" if question.undo_for else ""
@@ -276,7 +328,7 @@ def _answers(question: Question) -> Iterator[Component]:
         case Approval() if form.risk == "high":
             return
         case Approval():
-            yield button(build_reference(question, "?approve"), gettext("Approve"))
+            yield button(build_reference(question, "?approve", seen), gettext("Approve"))
             yield button(build_reference(question, f"{asks}deny"), gettext("Deny"))
             yield button(build_reference(question, "reason"), gettext("Deny with a reason…"))
         case Open() | MultiChoice() | Form() if can_be_filled_in(question):
@@ -290,8 +342,8 @@ def _answers(question: Question) -> Iterator[Component]:
             return
 
 
-def render_confirmation(question: Question, verb: str) -> Rendered:
-    """The confirmation that one person is asked for before something is sent."""
+def render_confirmation(question: Question, verb: str, seen: int = 0) -> Rendered:
+    """The confirmation that one person is asked for before something is sent. `seen` is what its message showed."""
     form = question.form
     sends = gettext("It counts as soon as it is sent.")
     asked = gettext("Send this answer?")
@@ -311,4 +363,4 @@ def render_confirmation(question: Question, verb: str) -> Rendered:
         case _:
             meant = gettext("Yes") if verb == "yes" else gettext("No")
             text, label = f"{again}\n{quoted(meant)}", gettext("Send")
-    return Rendered(text, (row(button(build_reference(question, verb), label)),))
+    return Rendered(text, (row(button(build_reference(question, verb, seen), label)),))

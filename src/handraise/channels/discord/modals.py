@@ -30,6 +30,7 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.presentation.form_parts import Entered, Part, initial, parts_of, read_parts
 from handraise.presentation.form_text import typed_hint
+from handraise.presentation.thread_text import ASK_THE_AGENT, NOTE_FOR_COLLEAGUES
 from handraise.presentation.translation import gettext
 
 _PROMPT = 1_000
@@ -62,6 +63,15 @@ def reason_modal(question: Question, verb: str) -> Component:
     return modal(build_reference(question, verb), title, [*_asked(question, fields), *fields])
 
 
+def message_modal(question: Question, verb: str) -> Component:
+    """The form in which somebody writes to the agent, or to colleagues."""
+    title = gettext(ASK_THE_AGENT if verb == "ask" else NOTE_FOR_COLLEAGUES)
+    hint = gettext("It is the agent's turn then.") if verb == "ask" else gettext("The agent does not see it.")
+    field = text_input("text", several_lines=True, required=True)
+    fields = [with_label(gettext("Your message"), field, hint)]
+    return modal(build_reference(question, verb), title, [*_asked(question, fields), *fields])
+
+
 def read_answer(form: AnyForm, components: object) -> Json:
     """The answer in a filled-in form.
 
@@ -75,6 +85,12 @@ def read_reason(components: object) -> str | None:
     """The reason that was written, if there is one."""
     text = _state(components).get("reason", {}).get("value")
     return text.strip() or None if isinstance(text, str) else None
+
+
+def read_text(components: object) -> str:
+    """The message that was written."""
+    text = _state(components).get("text", {}).get("value")
+    return text.strip() if isinstance(text, str) else ""
 
 
 def _parts(form: AnyForm) -> Sequence[Part]:

@@ -22,6 +22,7 @@ from handraise.channels.email.inbound_mail import InboundMail, InvalidPayload, p
 from handraise.channels.email.mail_body import (
     Rendered,
     brand,
+    conversation_of,
     render_bundle,
     render_lines,
     render_outcome,
@@ -35,8 +36,9 @@ from handraise.channels.email.reply_address import ReplyAddress, ReplyAddresses,
 from handraise.channels.email.reply_parser import Marks, fresh_text
 from handraise.channels.email.server_urls import MailServer, address_in
 from handraise.channels.email.smtp import SmtpRelay
-from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, is_message
 from handraise.channels.message_texts import heading_of, why_now
+from handraise.channels.typed_messages import read_message
 from handraise.channels.webhook import genuine
 from handraise.model.deliveries import Reason
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
@@ -139,8 +141,14 @@ class Email:
             await self._mail(message.to, rendered, id=f"{message.id}@{self._host}", at=message.at)
             return {"questions": len(message.notices)}
         [notice] = message.notices
-        back = self._back(message.workspace, notice.question.id, message.recipient)
-        how = on_replying(notice.question, by_reply=back is not None, checked=self._authserv_id is not None)
+        seen = conversation_of(notice).seen
+        back = self._back(message.workspace, notice.question.id, message.recipient, seen or 0)
+        how = on_replying(
+            notice.question,
+            by_reply=back is not None,
+            checked=self._authserv_id is not None,
+            shows_thread=seen is not None,
+        )
         rendered = render_question(message, notice, how=how, server=self._host)
         name = self._id(message.id, back)
         await self._mail(
@@ -238,8 +246,9 @@ class Email:
         if isinstance(found, ReplyResult):
             return await self._say(mail, found, "", token, recipient)
         text = fresh_text(text_of(mail), self._marks(mail, found))
-        if found.outcome is None and (elsewhere := self._elsewhere(found, text)) is not None:
-            said = ReplyResult("misfit", elsewhere, found)
+        message = read_message(found, text)
+        if found.outcome is None and message is None and (why := self._elsewhere(found, text)) is not None:
+            said = ReplyResult("misfit", why, found)
         else:
             said = await self._replies.take(
                 Reply(
@@ -249,7 +258,9 @@ class Email:
                     identity=mail.sender,
                     evidence=EMAIL_SENDER,
                     id=mail.id,
-                    text=text,
+                    text=text if message is None else message[1],
+                    seen=token.seen,
+                    writes=None if message is None else message[0],
                     details={"domain_checked": self._authserv_id is not None},
                 )
             )
@@ -257,6 +268,9 @@ class Email:
 
     def _elsewhere(self, question: Question, text: str) -> str | None:
         """Why a reply cannot decide it, and what can; None if it can."""
+        if is_message(question, text):
+            how = on_replying(question, by_reply=True, checked=self._authserv_id is not None)
+            return " ".join(filter(None, (gettext("That decides nothing."), how)))
         elsewhere = only_on_the_page(question)
         if elsewhere is not None or self._authserv_id is not None or not isinstance(question.form, Approval):
             return elsewhere
@@ -277,7 +291,7 @@ class Email:
         asked = (token.workspace, token.question_id, mail.sender)
         if mail.id in self._told or not self._may_tell(asked):
             return True
-        back = self._back(token.workspace, token.question_id, recipient)
+        back = self._back(token.workspace, token.question_id, recipient, token.seen)
         waits = said.question is not None and not settled and only_on_the_page(said.question) is None
         written = build_mail(
             render_text(said, read, again=waits and said.kind == "misfit", server=self._host),
@@ -334,8 +348,10 @@ class Email:
         )
         await self._relay.hand_over(mail, sender=self._sender.addr_spec, to=to)
 
-    def _back(self, workspace: str, question_id: str, recipient: str) -> ReplyAddress | None:
-        return None if self._addresses is None else self._addresses.make(workspace, question_id, recipient)
+    def _back(self, workspace: str, question_id: str, recipient: str, seen: int = 0) -> ReplyAddress | None:
+        if self._addresses is None:
+            return None
+        return self._addresses.make(workspace, question_id, recipient, seen=seen)
 
     def _id(self, name: str, back: ReplyAddress | None) -> str:
         return f"{name}{f'.{back.place}' if back and back.place else ''}@{self._host}"

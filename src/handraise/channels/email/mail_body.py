@@ -35,6 +35,7 @@ from handraise.presentation.line_wrap import wrapped
 from handraise.presentation.markdown_html import HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import ThreadText, thread_text
 from handraise.presentation.translation import current_locale, gettext, ngettext, pgettext
 
 try:
@@ -48,6 +49,7 @@ _EDGE = "│ "
 _NAME = "Handraise"
 _MOST_BUTTONS = 10
 _WIDEST = 70
+_LONGEST_THREAD = 4_000
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -132,7 +134,10 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionView:
-    """A question as a mail shows it. `prompt`, `rows` and `action` are the agent's, everything else is ours."""
+    """A question as a mail shows it. `prompt`, `rows` and `action` are the agent's, everything else is ours.
+
+    `thread` is what people and the agent have written about it.
+    """
 
     heading: str
     why: str | None
@@ -149,6 +154,7 @@ class QuestionView:
     lead: str
     link: str
     how: str | None
+    thread: ThreadText
 
 
 def brand(server: str) -> str:
@@ -273,7 +279,13 @@ def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
         lead=_lead(form),
         link=notice.link,
         how=how,
+        thread=conversation_of(notice),
     )
+
+
+def conversation_of(notice: Notice) -> ThreadText:
+    """What people and the agent have written, as far as a mail has room for it."""
+    return thread_text(notice.question, notice.thread, room=_LONGEST_THREAD)
 
 
 def _buttons(form: AnyForm, link: str, rows: Sequence[Row]) -> Iterator[Button]:
@@ -318,9 +330,19 @@ def _question_text(view: QuestionView) -> Iterator[str]:
         yield from _boxed(f"{number}{row.name}" + (f": {row.text}" if row.text else ""))
     if view.action:
         yield from _action_text(*view.action)
-    yield from ("", *_ours(view), f"{view.lead}:", view.link, "")
+    yield from ("", *_thread_text(view.thread), *_ours(view), f"{view.lead}:", view.link, "")
     if view.how:
         yield from (view.how, "")
+
+
+def _thread_text(thread: ThreadText) -> Iterator[str]:
+    """The conversation: our words about each message, and the message behind an edge."""
+    if thread.heading:
+        yield from (thread.heading, "")
+    for each in thread.messages:
+        yield from (f"{each.heading}:", *_boxed(each.text), "")
+    for line in filter(None, (thread.earlier, thread.waits)):
+        yield from (line, "")
 
 
 def _action_text(tool: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from handraise.channels.message_texts import heading_of, how_to_reply, is_shown
+from handraise.channels.typed_messages import how_to_write
 from handraise.model.deliveries import Reason
 from handraise.model.errors import MissingExtra
 from handraise.model.forms import Approval
 from handraise.model.questions import Draft
+from handraise.presentation.thread_text import too_long_to_approve
 from handraise.presentation.translation import gettext
 
 try:
@@ -55,10 +57,18 @@ def only_on_the_page(question: Draft) -> str | None:
     return None
 
 
-def on_replying(question: Draft, *, by_reply: bool, checked: bool) -> str | None:
-    """What a mail says about replies to it. `checked` says whether it is checked who they are from."""
-    if (why := only_on_the_page(question)) is not None or not by_reply:
+def on_replying(question: Draft, *, by_reply: bool, checked: bool, shows_thread: bool = True) -> str | None:
+    """What a mail says about replies to it. `checked` says whether it is checked who they are from.
+
+    `shows_thread` says whether all that people and the agent have written is in it.
+    """
+    why = only_on_the_page(question)
+    if why is None and isinstance(question.form, Approval) and not shows_thread:
+        why = too_long_to_approve()
+    if not by_reply:
         return why
-    if isinstance(question.form, Approval) and not checked:
-        return gettext("Or deny with a reply to this e-mail: write “deny”, or “deny:” and the reason.")
-    return gettext("Or reply to this e-mail: {how}").format(how=how_to_reply(question.form))
+    if why is None and isinstance(question.form, Approval) and not checked:
+        why = gettext("Or deny with a reply to this e-mail: write “deny”, or “deny:” and the reason.")
+    if why is None:
+        why = gettext("Or reply to this e-mail: {how}").format(how=how_to_reply(question.form))
+    return " ".join(filter(None, (why, how_to_write(question))))

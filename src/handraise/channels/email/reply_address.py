@@ -1,7 +1,7 @@
 """The address that a reply goes to: it says which question is meant, and only those who got the mail know it.
 
 `reply+TOKEN@example.org`, where the token is a code over workspace, question and recipient, followed by the
-question's id and the workspace's name. Mail servers take up to 64 characters before the @ and may change the case of
+question's id, how many messages of its thread the mail showed if there were any, and the workspace's name. Mail servers take up to 64 characters before the @ and may change the case of
 letters. What does not fit there is in the Message-ID, which a reply names among its references.
 """
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
+from handraise.channels.chat_references import seen_in
 from handraise.model.json_values import canonical_json
 
 _CODE_BYTES = 10
@@ -26,14 +27,17 @@ _ID_BYTES = 16
 _LONGEST_LOCAL = 64
 _LONGEST_PLACE = 600
 _MOST = 20
+_SEEN = 0
+"""The byte before how many messages a mail showed: no workspace's name begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Which question a reply claims to be about, and the code that proves it."""
+    """Which question a reply claims to be about, how much of its thread the mail showed, and the code that proves it."""
 
     workspace: str
     question_id: str
+    seen: int
     code: bytes = field(repr=False)
 
 
@@ -45,7 +49,7 @@ class ReplyAddress(NamedTuple):
 
 
 class ReplyAddresses:
-    """Makes and reads the addresses of replies; the same question and recipient have the same one every time.
+    """Makes and reads the addresses of replies; the same question, recipient and thread have the same one every time.
 
     What was made with one of the keys of `before` is still read.
     """
@@ -56,13 +60,16 @@ class ReplyAddresses:
         token = rf"{re.escape(self._local)}\+([a-z2-7]{{16,58}})@{re.escape(self._domain)}(?![a-z0-9.-])"
         self._pattern = re.compile(rf"(?<![a-z0-9!#$%&'*+/=?^_`{{|}}~.-]){token}", re.IGNORECASE)
 
-    def make(self, workspace: str, question_id: str, recipient: str) -> ReplyAddress | None:
-        """The address for what this recipient replies to this question; None if no mail could carry it."""
-        code = _code(self._keys[0], workspace, question_id, recipient)
-        packed = _packed(workspace, question_id)
+    def make(self, workspace: str, question_id: str, recipient: str, *, seen: int = 0) -> ReplyAddress | None:
+        """The address for what this recipient replies to this question; None if no mail could carry it.
+
+        `seen` is how many messages of its thread the mail shows.
+        """
+        code = _code(self._keys[0], workspace, question_id, recipient, seen)
+        packed = _packed(workspace, question_id, seen)
         if packed is not None and len(self._local) + len(_text(code + packed)) < _LONGEST_LOCAL:
             return ReplyAddress(self._address(code + packed))
-        place = _text(canonical_json([workspace, question_id]).encode())
+        place = _text(canonical_json([workspace, question_id, *([seen] if seen else [])]).encode())
         return ReplyAddress(self._address(code), place) if len(place) <= _LONGEST_PLACE else None
 
     def read(self, recipients: Iterable[str], references: Iterable[str]) -> Iterator[Token]:
@@ -82,7 +89,8 @@ class ReplyAddresses:
     def recipient_of(self, token: Token, names: Iterable[str]) -> str | None:
         """As which of these recipients somebody got our mail with this token; None if none of them did."""
         for name, key in product(names, self._keys):
-            if hmac.compare_digest(token.code, _code(key, token.workspace, token.question_id, name)):
+            code = _code(key, token.workspace, token.question_id, name, token.seen)
+            if hmac.compare_digest(token.code, code):
                 return name
         return None
 
@@ -90,12 +98,12 @@ class ReplyAddresses:
         return f"{self._local}+{_text(token)}@{self._domain}"
 
 
-def _code(key: bytes, workspace: str, question_id: str, recipient: str) -> bytes:
-    what = canonical_json(["e-mail reply", workspace, question_id, recipient])
+def _code(key: bytes, workspace: str, question_id: str, recipient: str, seen: int) -> bytes:
+    what = canonical_json(["e-mail reply", workspace, question_id, recipient, *([seen] if seen else [])])
     return hmac.new(key, what.encode(), hashlib.sha256).digest()[:_CODE_BYTES]
 
 
-def _places_in(text: str) -> Iterator[tuple[str, str]]:
+def _places_in(text: str) -> Iterator[tuple[str, str, int]]:
     for name in re.findall(rf"<[^<>@\s]{{1,100}}\.([a-z2-7]{{8,{_LONGEST_PLACE}}})@", text, re.IGNORECASE):
         data = _bytes(name)
         try:
@@ -104,24 +112,32 @@ def _places_in(text: str) -> Iterator[tuple[str, str]]:
             continue
         match place:
             case [str(workspace), str(question_id)]:
-                yield workspace, question_id
+                yield workspace, question_id, 0
+            case [str(workspace), str(question_id), int(seen)] if seen_in(seen):
+                yield workspace, question_id, seen
 
 
-def _packed(workspace: str, question_id: str) -> bytes | None:
+def _packed(workspace: str, question_id: str, seen: int) -> bytes | None:
     """A place in few bytes, if the question's id is of the usual kind."""
     try:
         number = uuid.UUID(question_id)
     except ValueError:
         return None
-    return number.bytes + workspace.encode() if str(number) == question_id and workspace else None
+    shown = bytes([_SEEN, seen]) if seen else b""
+    return number.bytes + shown + workspace.encode() if str(number) == question_id and workspace else None
 
 
-def _unpacked(data: bytes) -> tuple[str, str] | None:
+def _unpacked(data: bytes) -> tuple[str, str, int] | None:
+    rest, seen = data[_ID_BYTES:], 0
+    if rest[:1] == bytes([_SEEN]) and len(rest) > 1:
+        if not (seen := rest[1]):
+            return None
+        rest = rest[2:]
     try:
-        workspace = data[_ID_BYTES:].decode()
+        workspace = rest.decode()
     except UnicodeDecodeError:
         return None
-    return (workspace, str(uuid.UUID(bytes=data[:_ID_BYTES]))) if workspace else None
+    return (workspace, str(uuid.UUID(bytes=data[:_ID_BYTES])), seen) if workspace else None
 
 
 def _text(data: bytes) -> str:

@@ -83,11 +83,19 @@ class SlackApi:
         body = urlencode(fields, errors="replace").encode()
         return await self._post(method, body, "application/x-www-form-urlencoded")
 
-    async def tell(self, response_url: object, text: str) -> None:
-        """Say something that only one person sees, in answer to what they did; raises `NotSent`."""
+    async def tell(self, response_url: object, text: str, *, replaces: bool = False) -> None:
+        """Say something that only one person sees, in answer to what they did; raises `NotSent`.
+
+        It `replaces` the message that they pressed, if only they see that one.
+        """
         if not isinstance(response_url, str) or not self.is_slack(response_url):
             raise NotSent("that is no address of Slack's", again=False)
-        body = {"response_type": "ephemeral", "replace_original": False, **text_message(text)}
+        how = (
+            {"replace_original": True}
+            if replaces
+            else {"response_type": "ephemeral", "replace_original": False}
+        )
+        body = how | text_message(text)
         headers = {"content-type": "application/json; charset=utf-8"}
         request = self._client.post(response_url, content=as_json(body), headers=headers)
         answer = await answer_to(request, "Slack", "a response URL")

@@ -14,6 +14,7 @@ from handraise.channels.slack.blocks import (
     moment,
     name,
     quote,
+    rich,
     shortened,
     with_name,
     words,
@@ -28,6 +29,7 @@ from handraise.presentation.agreement_text import required_people
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.outcome_text import edited_arguments, outcome_details, outcome_text
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import ThreadText
 from handraise.presentation.times import moment_text
 from handraise.presentation.translation import gettext
 
@@ -60,6 +62,18 @@ def opening(question: Question, reason: Reason) -> Block:
         case _:
             assert_never(reason)
     return paragraph(*why, *with_name(what, question.asker))
+
+
+def conversation(thread: ThreadText) -> list[Block]:
+    """What people and the agent have written, and whose turn it is."""
+    parts: list[Block] = []
+    for place, each in enumerate(thread.messages):
+        heading = [words(thread.heading or "", bold=True), words("\n")] if place == 0 else []
+        who = [words(each.before)] if each.before else []
+        named = [name(each.name)] if each.name else []
+        parts += [paragraph(*heading, *who, *named, words(f"{each.after}:")), quote(words(each.text))]
+    parts += [paragraph(words(each)) for each in (thread.earlier, thread.waits) if each]
+    return [rich(*parts)] if parts else []
 
 
 def facts(question: Question) -> str:

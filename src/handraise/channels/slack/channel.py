@@ -18,8 +18,14 @@ from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import InvalidPayload, read_object
 from handraise.channels.slack.api import SlackApi
 from handraise.channels.slack.blocks import Block
-from handraise.channels.slack.interactions import CHANNEL, InteractionHandler, body_of, outcome_body
-from handraise.channels.slack.messages import render_bundle, render_question
+from handraise.channels.slack.interactions import (
+    CHANNEL,
+    InteractionHandler,
+    body_of,
+    outcome_body,
+    question_body,
+)
+from handraise.channels.slack.messages import render_bundle
 from handraise.channels.slack.signatures import is_genuine
 from handraise.channels.slack.socket_mode import Socket
 from handraise.model.errors import RequestConflict
@@ -104,7 +110,7 @@ class Slack(ChatChannel[str, str]):
     def _render(self, message: Message) -> dict[str, Any]:
         if len(message.notices) > 1:
             return body_of(render_bundle(message))
-        return body_of(render_question(message.notices[0]), message.notices[0].question)
+        return question_body(message.notices[0])
 
     def _render_outcome(self, message: Message) -> dict[str, Any]:
         return outcome_body(message.notices[0].question)

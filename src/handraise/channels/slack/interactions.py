@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.chat_flow import (
+    NOT_OURS,
     TRY_AGAIN,
     ChatFlow,
     Given,
@@ -16,6 +18,7 @@ from handraise.channels.chat_flow import (
     pressed,
     read_changes,
     submitted,
+    written,
 )
 from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies, ReplyResult
@@ -23,7 +26,13 @@ from handraise.channels.payloads import InvalidPayload, list_in, object_in
 from handraise.channels.slack.api import SlackApi, text_message
 from handraise.channels.slack.block_texts import difference
 from handraise.channels.slack.blocks import Block
-from handraise.channels.slack.messages import Rendered, render_outcome, shows_action
+from handraise.channels.slack.messages import (
+    Rendered,
+    offered,
+    render_outcome,
+    render_question,
+    shows_action,
+)
 from handraise.channels.slack.modals import (
     answer_view,
     change_view,
@@ -43,13 +52,17 @@ from handraise.channels.slack.references import (
 )
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import Approval
+from handraise.model.json_values import Json
 from handraise.model.questions import Question
+from handraise.ports.channel import Notice
 from handraise.presentation.translation import gettext, gettext_noop
 
 CHANNEL = "slack"
 _LONGEST_ID = 150
 _OPENING = frozenset({"answer", "decline", "reason", "change"})
 """The buttons that open a view."""
+_WRITING = frozenset({"asked_back", "noted"})
+"""The buttons that say what somebody has written: they make a message of it."""
 _TYPED = frozenset({None, "thread_broadcast", "file_share"})
 """The kinds of message that a person typed."""
 _IN_THREAD = gettext_noop(
@@ -98,16 +111,39 @@ class InteractionHandler:
             verb, number = (
                 ("option", chosen) if action == "select" else (action.partition(" ")[0], reference.extra)
             )
-            return pressed(question.form, verb, number=number, digest=reference.extra)
+            given = pressed(question.form, verb, number=number, digest=reference.digest)
+            return replace(given, seen=reference.seen)
 
-        result = await self._flow.press(reference, await self._read_sender(payload, evidence), read)
+        sender, container = await self._read_sender(payload, evidence), object_in(payload, "container")
+        room, message = container.get("channel_id"), container.get("message_ts")
+        if action in _WRITING:
+            await self._write(payload, action, reference, sender)
+            return
+        result = await self._flow.press(reference, sender, read)
         if isinstance(result, Question):
             await self._open(payload, _view(result, action, reference))
             return
         if result.kind != "taken" or not result.has_ended:
             self._tasks.begin(self._api.tell(payload.get("response_url"), result.text))
-        container = object_in(payload, "container")
-        self._redraw(container.get("channel_id"), container.get("message_ts"), result)
+        await self._redraw(room, message, result)
+
+    async def _write(
+        self, payload: Mapping[str, Any], kind: str, reference: QuestionReference, sender: Sender
+    ) -> None:
+        """Write what somebody typed into the thread of its question, now that they have said what it is."""
+        match reference.extra:
+            case {"by": sender.identity, "text": str(text), "id": str(name), "ts": str(thread)}:
+                # However often it is pressed, it is written once.
+                once = replace(sender, id=f"{name} written"[:_LONGEST_ID])
+                result = await self._flow.press(reference, once, lambda _: written(kind, text))
+            case _:
+                self._tasks.begin(self._api.tell(payload.get("response_url"), gettext(NOT_OURS)))
+                return
+        if isinstance(result, Question):
+            return
+        self._tasks.begin(self._api.tell(payload.get("response_url"), result.text, replaces=True))
+        room = object_in(payload, "container").get("channel_id")
+        await self._redraw(room, thread, result, is_written=True)
 
     async def _open(self, payload: Mapping[str, Any], view: Block) -> None:
         try:
@@ -128,18 +164,19 @@ class InteractionHandler:
                 case "change", Approval(), _:
                     return None
                 case "changed", Approval(), {"arguments": edits, "digest": digest}:
-                    return decided("approve", digest, arguments=edits)
+                    given = decided("approve", digest, arguments=edits)
+                    return replace(given, seen=reference.seen)
             return submitted(
                 form,
                 str(callback),
                 read_answer=lambda: read_answer(form, values),
                 reason=read_reason(values),
-                digest=reference.extra,
+                digest=reference.digest,
             )
 
         result = await self._flow.press(reference, await self._read_sender(payload, evidence), read)
         if isinstance(result, Question):
-            return _difference(result, values)
+            return _difference(result, values, reference.seen)
         return _submission_response(result)
 
     async def _handle_event(self, payload: Mapping[str, Any], evidence: str) -> None:
@@ -165,10 +202,13 @@ class InteractionHandler:
             return
         hint = None if is_direct or f"<@{bot}>" in text else _CALL_ME
         answer = typed(text.replace(f"<@{bot}>", "", 1)).strip()
-        result = await self._flow.write(reference, sender, answer, hint=hint)
+        result = await self._flow.write(
+            reference, sender, answer, read=lambda _: Given(text=answer, seen=reference.seen), hint=hint
+        )
         if result is not None:
-            self._tasks.begin(self._say(event, thread, result.text))
-            self._redraw(channel, thread, result)
+            extra = {"by": sender.identity, "id": str(event.get("ts")), "text": answer, "ts": thread}
+            self._tasks.begin(self._say(event, thread, *_offer(result, extra)))
+            await self._redraw(channel, thread, result)
 
     async def _read_sender(self, payload: Mapping[str, Any], evidence: str) -> Sender:
         """Who did something: the member id, with the team before it if that is another one."""
@@ -206,25 +246,40 @@ class InteractionHandler:
             return None
         return parse_metadata(parent.get("metadata"))
 
-    async def _say(self, event: Mapping[str, Any], thread: str, text: str) -> None:
+    async def _say(
+        self, event: Mapping[str, Any], thread: str, text: str, more: Sequence[Block] = ()
+    ) -> None:
         """Say something to one person; in a room, only they see it."""
-        body = {"channel": event.get("channel"), "thread_ts": thread, **text_message(text)}
+        told = text_message(text)
+        told["blocks"] = [*told["blocks"], *more]
+        body = {"channel": event.get("channel"), "thread_ts": thread, **told}
         if event.get("channel_type") == "im":
             await self._api.call("chat.postMessage", body)
         else:
             await self._api.call("chat.postEphemeral", body | {"user": event.get("user")})
 
-    def _redraw(self, channel: object, ts: object, result: ReplyResult) -> None:
-        """Show in a message that was pressed too late how its question ended."""
+    async def _redraw(
+        self, channel: object, ts: object, result: ReplyResult, *, is_written: bool = False
+    ) -> None:
+        """Show in a message that was pressed too late how its question ended, or what was written since."""
+        where = {"channel": channel, "ts": ts}
         if result.kind == "late" and result.question is not None:
-            where = {"channel": channel, "ts": ts}
             self._tasks.begin(self._api.call("chat.update", where | outcome_body(result.question)))
+        elif result.kind == "moved" or is_written:
+            notice = await self._flow.current_notice(result)
+            if notice is not None:
+                self._tasks.begin(self._api.call("chat.update", where | question_body(notice)))
 
 
 def body_of(rendered: Rendered, question: Question | None = None) -> Block:
     """A message in which Slack itself makes no mentions and links; with a question, also what finds it in a thread."""
     made = {"text": rendered.text, "blocks": rendered.blocks, "parse": "none", "link_names": False}
-    return made if question is None else made | {"metadata": build_metadata(question)}
+    return made if question is None else made | {"metadata": build_metadata(question, rendered.seen)}
+
+
+def question_body(notice: Notice) -> Block:
+    """A message that asks a question."""
+    return body_of(render_question(notice), notice.question)
 
 
 def outcome_body(question: Question) -> Block:
@@ -236,18 +291,28 @@ def _view(question: Question, action: str, reference: QuestionReference) -> Bloc
     """The view behind a button."""
     match action, question.form:
         case "change", Approval() as form:
-            return change_view(question, form)
+            return change_view(question, form, reference.seen)
         case "change", _:
             raise InvalidPayload("change")
         case "reason", _:
-            return deny_view(question, reference.extra)
+            return deny_view(question, reference.digest)
         case "decline", _:
             return decline_view(question)
         case _:
             return answer_view(question)
 
 
-def _difference(question: Question, values: object) -> Block:
+def _offer(result: ReplyResult, extra: Json) -> tuple[str, Sequence[Block]]:
+    """What somebody is told, and the buttons that make a message of what they wrote."""
+    if not result.offers or result.question is None:
+        return result.text, ()
+    found = offered(result.question, result.offers, extra)
+    if found is None:
+        return gettext("That is too long to be taken from here. Write it in the inbox instead."), ()
+    return result.text, found
+
+
+def _difference(question: Question, values: object, seen: int | None) -> Block:
     """What a person changed, to be looked at before it is approved."""
     form = question.form
     if not isinstance(form, Approval):
@@ -256,7 +321,8 @@ def _difference(question: Question, values: object) -> Block:
         approved, after = read_changes(form, read_answer(form, values))
     except InvalidAnswer as unfit:
         return {"response_action": "errors", "errors": errors_of(form, unfit.problems)}
-    view = difference_view(question, form, approved, difference(form.action.arguments, after))
+    kept = approved if seen is None else approved | {"seen": seen}
+    view = difference_view(question, form, kept, difference(form.action.arguments, after))
     return _update_response(
         view or message_view(gettext("That is too much to be shown here. Change it in the inbox instead."))
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from handraise.channels.message_texts import rest_text, sign_in_to_decide, waiting_text
 from handraise.channels.slack.block_texts import (
     action_text,
+    conversation,
     ending,
     facts,
     opening,
@@ -41,14 +42,24 @@ from handraise.channels.slack.blocks import (
 )
 from handraise.channels.slack.modals import can_be_answered, shown_parts
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
-from handraise.channels.slack.references import format_reference
+from handraise.channels.slack.references import decision_extra, format_reference
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice
+from handraise.model.json_values import Json
 from handraise.model.questions import Question
+from handraise.model.thread_messages import MessageKind
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.outcome_text import outcome_title
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import (
+    NO_THREAD,
+    ThreadText,
+    kind_label,
+    last_messages,
+    thread_text,
+    too_long_to_approve,
+)
 from handraise.presentation.translation import gettext, in_every_language
 
 MOST_BUTTONS = 5
@@ -59,6 +70,7 @@ _MOST_LINES = 30
 _BESIDE_AN_ACTION = 1_200
 _LINES_BESIDE_AN_ACTION = 12
 _AFTERWARDS = 600
+_LONGEST_THREAD = 2_500
 _EXCERPT = 120
 _NOTIFICATION = 200
 _COUNTS = (15, 10, 6, 3, 1)
@@ -66,16 +78,17 @@ _COUNTS = (15, 10, 6, 3, 1)
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A message: its blocks, and the text of its notification."""
+    """A message: its blocks, the text of its notification, and how many messages of a thread it shows."""
 
     text: str = field(repr=False)
     blocks: Sequence[Block] = field(repr=False)
+    seen: int | None = None
 
 
 def render_question(notice: Notice) -> Rendered:
     """A question, with what can be pressed to answer it."""
     question = notice.question
-    blocks = next(each for each in _candidates(notice) if fits(each))
+    blocks, seen = next(each for each in _candidates(notice) if fits(each[0]))
     return Rendered(
         _notification(
             gettext("{agent} asks: {prompt}").format(
@@ -83,6 +96,7 @@ def render_question(notice: Notice) -> Rendered:
             )
         ),
         blocks,
+        seen,
     )
 
 
@@ -100,6 +114,14 @@ def render_outcome(question: Question) -> Rendered:
     return Rendered(_notification(text), blocks)
 
 
+def offered(question: Question, offers: Sequence[MessageKind], extra: Json) -> Sequence[Block] | None:
+    """The buttons that say what a text is that decides nothing; None if it is too long for them."""
+    place = format_reference(question, extra)
+    if len(place) > _LONGEST_VALUE:
+        return None
+    return [actions([button(kind, kind_label(kind), place) for kind in offers])]
+
+
 def shows_action(question: Question) -> bool:
     """Whether a message about an approval has its action in full, so that it can be decided here."""
     if not isinstance(question.form, Approval):
@@ -109,29 +131,35 @@ def shows_action(question: Question) -> bool:
     # A link is short compared with the rest; this one is longer than any of ours.
     likely = Notice(delivery_id="", question=question, reason="escalated", link="https://" + "x" * 1_000)
     form = question.form
-    return in_every_language(lambda: fits(_approval(likely, form)))
+    return in_every_language(lambda: fits(_approval(likely, form, NO_THREAD)))
 
 
 def _notification(text: str) -> str:
     return escaped(shortened(text, _NOTIFICATION))
 
 
-def _candidates(notice: Notice) -> Iterator[list[Block]]:
-    """The message in full, then with less and less of it in Slack."""
-    form = notice.question.form
+def _candidates(notice: Notice) -> Iterator[tuple[list[Block], int | None]]:
+    """The message in full, then with less and less of it in Slack; and how much of the conversation it has."""
+    question, form = notice.question, notice.question.form
+    thread = thread_text(question, notice.thread, room=_LONGEST_THREAD)
     if isinstance(form, Approval):
-        if shows_action(notice.question):
-            yield _approval(notice, form)
+        is_shown = shows_action(question)
+        if is_shown and thread.seen is not None:
+            yield _approval(notice, form, thread), thread.seen
+        last = last_messages(question, notice.thread, waits=thread.waits) if question.thread else NO_THREAD
+        end = conversation(last)
         why = gettext("This action is too large to be shown here in full, so it is decided in the inbox.")
-        yield [*_head(notice.question, notice), small(risk_of(form)), small(why), _foot(notice, thread=False)]
+        told = small(too_long_to_approve() if is_shown else why)
+        yield [*_head(question, notice), *end, small(risk_of(form)), told, _foot(notice, thread=False)], None
         return
-    head = _head(notice.question, notice)
+    head, said, told = _head(question, notice), conversation(thread), small(facts(question))
     options = form.options if isinstance(form, (Choice, MultiChoice)) else ()
     if length_of(options) <= LARGEST:
-        tail = [small(facts(notice.question)), *_controls(notice.question, short=False), _foot(notice)]
-        yield [*head, *list_of(options), *tail]
-    yield [*head, small(facts(notice.question)), *_controls(notice.question, short=True), _foot(notice)]
-    yield [*head, small(facts(notice.question)), _foot(notice)]
+        tail = [told, *_controls(question, short=False), _foot(notice)]
+        yield [*head, *said, *list_of(options), *tail], thread.seen
+    yield [*head, *said, told, *_controls(question, short=True), _foot(notice)], thread.seen
+    yield [*head, told, *_controls(question, short=True), _foot(notice)], None
+    yield [*head, told, _foot(notice)], None
 
 
 def _head(question: Question, notice: Notice | None = None) -> list[Block]:
@@ -212,17 +240,18 @@ def _answers(question: Question, *, short: bool) -> Iterator[Block]:
             yield button("answer", gettext("Answer…"), place)
 
 
-def _approval(notice: Notice, form: Approval) -> list[Block]:
-    """An approval with its action in full. What is approved is named by its digest."""
+def _approval(notice: Notice, form: Approval, thread: ThreadText) -> list[Block]:
+    """An approval with its action and its conversation in full. What is approved is named by its digest."""
     question = notice.question
     action = [
         *_head(question, notice),
+        *conversation(thread),
         rich(line(words(gettext("What will be executed"), bold=True)), literal(action_text(form))),
         small(risk_of(form)),
     ]
     if form.risk == "high":
         return [*action, small(sign_in_to_decide()), _foot(notice, thread=False)]
-    place = format_reference(question, form.digest)
+    place = format_reference(question, decision_extra(form.digest, thread.seen))
     tool = shortened(form.action.tool, 150)
     asked = gettext("It executes {tool}, just as it stands in this message.").format(tool=tool)
     sure = confirmation(gettext("Approve this?"), asked, gettext("Approve"))

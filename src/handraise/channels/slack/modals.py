@@ -27,7 +27,7 @@ from handraise.channels.slack.blocks import (
     words,
 )
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
-from handraise.channels.slack.references import format_reference
+from handraise.channels.slack.references import decision_extra, format_reference
 from handraise.model.forms import AnyForm, Approval, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.problems import Problem
@@ -92,11 +92,12 @@ def deny_view(question: Question, digest: Json) -> Block:
     return _view("deny", gettext("Deny"), gettext("Deny"), blocks, format_reference(question, digest))
 
 
-def change_view(question: Question, form: Approval) -> Block:
+def change_view(question: Question, form: Approval, seen: int | None = None) -> Block:
     """The form that changes an action's arguments; what was changed is shown before it is approved."""
     blocks = [_asked(question), *(each for part in shown_parts(form) for each in _inputs(part))]
     title, submit = gettext("Change arguments"), gettext("Show the difference")
-    return _view("change", title, submit, blocks, format_reference(question, form.digest))
+    place = format_reference(question, decision_extra(form.digest, seen))
+    return _view("change", title, submit, blocks, place)
 
 
 def difference_view(

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from handraise.channels import chat_references
+from handraise.channels.chat_references import seen_in
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.questions import Draft
 
@@ -18,6 +19,23 @@ class QuestionReference(chat_references.QuestionReference):
     """A question, and whatever else belongs to what was pressed."""
 
     extra: Json = None
+
+    @property
+    def digest(self) -> Json:
+        """The action that is decided, as its message showed it."""
+        return self.extra.get("digest") if isinstance(self.extra, dict) else self.extra
+
+    @property
+    def seen(self) -> int | None:
+        """How many messages of the thread the message showed."""
+        return seen_in(self.extra.get("seen")) if isinstance(self.extra, dict) else None
+
+
+def decision_extra(digest: Json, seen: int | None, **more: Json) -> Json:
+    """What belongs to a decision: the action, and how much of the conversation the message showed."""
+    if not seen and not more:
+        return digest
+    return {"digest": digest, **more, **({"seen": seen} if seen else {})}
 
 
 def format_reference(question: Draft, extra: Json = None) -> str:
@@ -40,12 +58,10 @@ def parse_reference(text: object) -> QuestionReference | None:
             return None
 
 
-def build_metadata(question: Draft) -> Json:
-    """What a message carries so that a reply in its thread finds its question."""
-    return {
-        "event_type": EVENT,
-        "event_payload": {"workspace": question.workspace, "question": question.id},
-    }
+def build_metadata(question: Draft, seen: int | None = None) -> Json:
+    """What a message carries so that a reply in its thread finds its question, and how much of it was seen."""
+    place: dict[str, Json] = {"workspace": question.workspace, "question": question.id}
+    return {"event_type": EVENT, "event_payload": place | ({"seen": seen} if seen else {})}
 
 
 def parse_metadata(metadata: object) -> QuestionReference | None:
@@ -53,9 +69,9 @@ def parse_metadata(metadata: object) -> QuestionReference | None:
     match metadata:
         case {
             "event_type": "handraise_question",
-            "event_payload": {"workspace": str(workspace), "question": str(question_id)},
+            "event_payload": {"workspace": str(workspace), "question": str(question_id), **rest},
         }:
-            found = QuestionReference(workspace, question_id)
+            found = QuestionReference(workspace, question_id, {"seen": rest.get("seen")})
             return found if found.is_readable else None
         case _:
             return None

@@ -30,23 +30,35 @@ from handraise.channels.teams.card_elements import (
     words,
 )
 from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, shown_parts
-from handraise.channels.teams.references import build_reference
+from handraise.channels.teams.references import SeenCodes, build_reference
 from handraise.model.decisions import decision_of
 from handraise.model.deliveries import Reason
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Draft, Question
+from handraise.model.thread_messages import MessageKind, ThreadMessage
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import (
+    NO_THREAD,
+    ThreadText,
+    kind_label,
+    last_messages,
+    thread_text,
+    too_long_to_approve,
+)
 from handraise.presentation.times import moment_text
 from handraise.presentation.translation import gettext, gettext_noop, in_every_language
 
 _PROMPTS = (4_000, 800, 200)
 """How much of a prompt is shown if there is room for everything else, for some of it, and for hardly anything."""
 _AFTERWARDS = 600
+_LONGEST_THREAD = 3_000
+_NO_CODES = SeenCodes("")
+"""Only to know how large a card is, or for one that nobody presses."""
 _EXCERPT = 120
 _COUNTS = (15, 8, 4, 1)
 _MOST_PARTS = 50
@@ -60,9 +72,38 @@ _TOO_LARGE = gettext_noop("This action is too large to be shown here in full, so
 _INBOX = gettext_noop("This is too large to be answered here. Open it in the inbox.")
 
 
-def render_question(question: Question, url: str, reason: Reason = "asked") -> Element:
-    """A question, with what can be pressed and filled in to answer it."""
-    return next(each for each in _candidates(question, url, reason) if fits(each))
+def render_question(
+    question: Question,
+    url: str,
+    reason: Reason = "asked",
+    *,
+    thread: Sequence[ThreadMessage] = (),
+    codes: SeenCodes = _NO_CODES,
+    note: str | None = None,
+) -> Element:
+    """A question, with what can be pressed and filled in to answer it; above it a `note`, if there is one."""
+    said = thread_text(question, thread, room=_LONGEST_THREAD)
+    end = last_messages(question, thread, waits=said.waits) if question.thread else NO_THREAD
+    cards = _candidates(question, url, reason, thread=said, end=end, codes=codes)
+    made = next(each for each in cards if fits(each))
+    if note is None:
+        return made
+    noted = {**made, "body": [ours(note, weight="Bolder"), *made["body"]]}
+    return noted if fits(noted) else made
+
+
+def seen_in_card(question: Question, url: str, reason: Reason, thread: Sequence[ThreadMessage]) -> int | None:
+    """How many messages of its thread the card of an approval shows, if it can be decided there."""
+    said = thread_text(question, thread, room=_LONGEST_THREAD)
+    form = question.form
+    if not isinstance(form, Approval) or form.risk == "high" or said.seen is None:
+        return None
+    return None if _approval(question, url, reason, said, _NO_CODES) is None else said.seen
+
+
+def offer_card(url: str, text: str, offers: Sequence[MessageKind], data: dict[str, Json]) -> Element:
+    """Asks somebody what they wrote: it decides nothing, but may be a message. `data` is what its buttons carry."""
+    return card([ours(text), row([button(kind_label(kind), kind, data) for kind in offers])], [link(url)])
 
 
 def render_bundle(notices: Sequence[Notice]) -> Element:
@@ -95,7 +136,7 @@ def can_be_decided(question: Question) -> bool:
     likely = "https://" + "x" * 500
     form = question.form
     return form.risk != "high" and in_every_language(
-        lambda: _approval(question, form, likely, "escalated") is not None
+        lambda: _approval(question, likely, "escalated", NO_THREAD, _NO_CODES) is not None
     )
 
 
@@ -105,26 +146,48 @@ def _heading(question: Draft, **style: Any) -> Element:
     return line(*([words(before, **style)] if before else []), name(asker), words(after, **style))
 
 
-def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Element]:
-    """The card in full, then with less and less of it in Teams."""
+def _candidates(
+    question: Question,
+    url: str,
+    reason: Reason,
+    *,
+    thread: ThreadText,
+    end: ThreadText,
+    codes: SeenCodes,
+) -> Iterator[Element]:
+    """The card in full, then with less and less of it in Teams; `end` is the end of the conversation."""
     form = question.form
     if isinstance(form, Approval):
-        made = _approval(question, form, url, reason) if form.risk != "high" else None
+        can_be_shown = form.risk != "high" and thread.seen is not None
+        made = _approval(question, url, reason, thread, codes) if can_be_shown else None
         if made is not None:
             yield made
-        why = _HIGH if form.risk == "high" else _TOO_LARGE
+        why = gettext(_HIGH if form.risk == "high" else _TOO_LARGE)
+        if question.thread and can_be_decided(question):
+            why = too_long_to_approve()
         for longest in _PROMPTS[:2]:
             for action in (_action(form), ()) if message_texts.is_shown(form) else ((),):
-                tail = [*action, ours(str(risk_text(form))), small(gettext(why))]
+                tail = [*_conversation(end), *action, ours(str(risk_text(form))), small(why)]
                 yield card([*_head(question, reason, longest), *tail], [link(url)])
     else:
         last = [button(gettext("Decline…"), "decline", build_reference(question, url)), link(url)]
-        for longest in _PROMPTS:
-            if _has_room(question):
-                head = _head(question, reason, longest)
-                yield card([*head, *_facts(question), *_answers(question, url)], last)
+        for said in (thread, end) if thread.messages else (thread,):
+            for longest in _PROMPTS:
+                if _has_room(question):
+                    head = [*_head(question, reason, longest), *_conversation(said)]
+                    yield card([*head, *_facts(question), *_answers(question, url)], last)
         yield card([*_head(question, reason, _PROMPTS[1]), *_facts(question), small(gettext(_INBOX))], last)
     yield card([*_head(question, reason, _PROMPTS[-1]), small(gettext(_INBOX))], [link(url)])
+
+
+def _conversation(thread: ThreadText) -> list[Element]:
+    """What people and the agent have written, and whose turn it is."""
+    made = [ours(thread.heading, weight="Bolder")] if thread.heading else []
+    for each in thread.messages:
+        named = name(each.name) if each.name else []
+        before = words(each.before) if each.before else []
+        made += [line(before, named, words(f"{each.after}:")), theirs(line(words(each.text)))]
+    return [*made, *(small(each) for each in (thread.earlier, thread.waits) if each)]
 
 
 def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
@@ -193,11 +256,17 @@ def _action(form: Approval) -> Sequence[Element]:
     return [ours(gettext("What will be executed"), weight="Bolder"), theirs(*shown)]
 
 
-def _approval(question: Question, form: Approval, url: str, reason: Reason) -> Element | None:
-    """An approval with its action in full, or None if that does not fit. What is approved is named by its digest."""
-    if not message_texts.is_shown(form):
+def _approval(
+    question: Question, url: str, reason: Reason, thread: ThreadText, codes: SeenCodes
+) -> Element | None:
+    """An approval with its action and its conversation in full, or None if that does not fit.
+
+    What is approved is named by its digest, and how much of the conversation was shown by its code.
+    """
+    form = question.form
+    if not isinstance(form, Approval) or not message_texts.is_shown(form):
         return None
-    place = build_reference(question, url, digest=form.digest)
+    place = build_reference(question, url, digest=form.digest, **codes.make(question, thread.seen))
     buttons = [
         button(gettext("Approve…"), "approve", place),
         button(gettext("Deny"), "deny", place),
@@ -205,7 +274,8 @@ def _approval(question: Question, form: Approval, url: str, reason: Reason) -> E
     ]
     if shown_parts(form):
         buttons.append(button(gettext("Change and approve…"), "change", place))
-    tail = [*_action(form), ours(str(risk_text(form))), *_facts(question), row(buttons)]
+    said = _conversation(thread)
+    tail = [*said, *_action(form), ours(str(risk_text(form))), *_facts(question), row(buttons)]
     for longest in _PROMPTS:
         made = card([*_head(question, reason, longest), *tail], [link(url)])
         if fits(made):
@@ -220,13 +290,13 @@ def confirmation_card(question: Question, url: str, asked: str, yes: str, verb: 
     )
 
 
-def approve_card(question: Question, form: Approval, url: str) -> Element:
+def approve_card(question: Question, form: Approval, url: str, **seen: Json) -> Element:
     """The confirmation before an action is approved: it shows the action again."""
     made = _step(
         question,
         url,
         [*_action(form), ours(gettext("It is executed just as it stands here."))],
-        button(gettext("Approve"), "approved", build_reference(question, url, digest=form.digest)),
+        button(gettext("Approve"), "approved", build_reference(question, url, digest=form.digest, **seen)),
     )
     return made if fits(made) else message_card(question, url, gettext(_TOO_LARGE))
 
@@ -239,13 +309,13 @@ def reason_card(question: Question, url: str, title: str, verb: str, **data: Jso
     return _step(question, url, [why], button(title, verb, place, inputs=True))
 
 
-def change_card(question: Question, form: Approval, url: str) -> Element:
+def change_card(question: Question, form: Approval, url: str, **seen: Json) -> Element:
     """Takes changes to an action's arguments; what was changed is shown before it is approved."""
     inputs = [each for part in shown_parts(form) for each in inputs_of(part)]
     shown = button(
         gettext("Show the difference"),
         "changed",
-        build_reference(question, url, digest=form.digest),
+        build_reference(question, url, digest=form.digest, **seen),
         inputs=True,
     )
     made = _step(question, url, inputs, shown)
@@ -257,13 +327,18 @@ def change_card(question: Question, form: Approval, url: str) -> Element:
 
 
 def difference_card(
-    question: Question, form: Approval, url: str, approved: dict[str, Json], arguments: dict[str, Json]
+    question: Question,
+    form: Approval,
+    url: str,
+    approved: dict[str, Json],
+    arguments: dict[str, Json],
+    **seen: Json,
 ) -> Element:
     """What would be approved and how it differs."""
     changes = difference(form.action.arguments, arguments)
     shown = theirs(literal(changes)) if changes else ours(gettext("You changed nothing."))
     heading = line(with_name(gettext("What changes in {name}"), form.action.tool))
-    place = build_reference(question, url, **approved)
+    place = build_reference(question, url, **approved, **seen)
     yes = button(gettext("Approve with these changes"), "approved", place)
     made = _step(question, url, [heading, shown], yes)
     return (

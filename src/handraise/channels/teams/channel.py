@@ -14,13 +14,20 @@ from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import InvalidPayload, object_in, read_object
 from handraise.channels.teams.card_elements import CARD, Element
-from handraise.channels.teams.cards import render_bundle, render_outcome, render_question, summary_of
+from handraise.channels.teams.cards import (
+    render_bundle,
+    render_outcome,
+    render_question,
+    seen_in_card,
+    summary_of,
+)
 from handraise.channels.teams.connector import Connector, Credentials
 from handraise.channels.teams.interactions import InteractionHandler
 from handraise.channels.teams.references import (
     CHANNEL,
     Conversation,
     Person,
+    SeenCodes,
     Services,
     read_address,
     read_conversation,
@@ -30,6 +37,7 @@ from handraise.channels.teams.token_verifier import Tokens
 from handraise.model.json_values import Json
 from handraise.model.visible import visible
 from handraise.ports.channel import Message, NotSent
+from handraise.presentation.translation import gettext
 
 LOGIN = "https://login.microsoftonline.com"
 ISSUER = "https://api.botframework.com"
@@ -64,12 +72,14 @@ async def open_teams(
             token_url=f"{login_url.rstrip('/')}/{tenant}/oauth2/v2.0/token",
             scope=f"{issuer}/.default",
         )
+        codes = SeenCodes(app_secret)
         teams = Teams(
             Connector(client, credentials, app_id),
             Tokens(client, audience=app_id, issuer=issuer, metadata_url=metadata_url),
-            InteractionHandler(replies, Threads(replies, workspace), tenant),
+            InteractionHandler(replies, Threads(replies, workspace), tenant, codes),
             Services(service_urls),
             tenant,
+            codes=codes,
         )
         try:
             yield teams
@@ -91,6 +101,8 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
         incoming: InteractionHandler,
         services: Services,
         tenant: str,
+        *,
+        codes: SeenCodes,
     ) -> None:
         super().__init__()
         self._connector = connector
@@ -98,6 +110,7 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
         self._incoming = incoming
         self._services = services
         self._tenant = tenant
+        self._codes = codes
 
     def rate_limit_key(self, to: Json) -> str | None:
         """The connector; None unless `to` is a conversation or a person behind one that we know."""
@@ -115,12 +128,19 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
         made = (
             render_bundle(message.notices)
             if more
-            else render_question(first.question, first.link, first.reason)
+            else render_question(
+                first.question, first.link, first.reason, thread=first.thread, codes=self._codes
+            )
         )
         return _activity(made, summary_of(message))
 
     def _render_outcome(self, message: Message) -> Element:
         return _activity(render_outcome(message.notices[0].question), summary_of(message))
+
+    def _seen(self, message: Message) -> int | None:
+        """What a reply to the card covers: it does not say so itself."""
+        [notice] = message.notices
+        return seen_in_card(notice.question, notice.link, notice.reason, notice.thread)
 
     async def _post(
         self, place: Conversation, body: Element, _: str, below: Any, /
@@ -159,18 +179,21 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
             case "invoke", "adaptiveCard/action":
                 return await self._incoming.press(payload)
             case "message", _:
-                text = await self._incoming.read(payload)
-                if text is not None:
-                    self._tasks.begin(self._tell(payload, text))
+                told = await self._incoming.read(payload)
+                if told is not None:
+                    self._tasks.begin(self._tell(payload, told))
         return None
 
-    async def _tell(self, activity: Mapping[str, Any], text: str) -> None:
-        """Say something in the conversation that an activity came from."""
+    async def _tell(self, activity: Mapping[str, Any], told: str | Element) -> None:
+        """Say something in the conversation that an activity came from, or ask with a card."""
         service = self._services.known(activity.get("serviceUrl"))
         where = read_conversation(service, object_in(activity, "conversation").get("id"))
-        said = {"textFormat": "plain", "text": visible(text), "replyToId": str(activity.get("id"))}
+        if isinstance(told, str):
+            said: Element = {"type": "message", "textFormat": "plain", "text": visible(told)}
+        else:
+            said = _activity(told, gettext("About your reply"))
         if where is not None:
-            await self._connector.say(where, {"type": "message", **said})
+            await self._connector.say(where, {**said, "replyToId": str(activity.get("id"))})
 
 
 def _activity(made: Element, summary: str) -> Element:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from handraise.channels.chat_flow import (
     BEING_TAKEN,
+    NOT_OURS,
     WHICH_QUESTION,
     ChatFlow,
     Given,
@@ -17,28 +19,39 @@ from handraise.channels.chat_flow import (
     pressed,
     read_changes,
     submitted,
+    written,
 )
-from handraise.channels.inbound_replies import Replies, misfit
+from handraise.channels.chat_references import seen_in
+from handraise.channels.inbound_replies import Replies, ReplyResult, misfit
 from handraise.channels.payloads import InvalidPayload, list_in, object_in
-from handraise.channels.teams.card_elements import CARD, Element
+from handraise.channels.teams.card_elements import CARD, Element, fits
 from handraise.channels.teams.cards import (
     approve_card,
     can_be_decided,
     change_card,
     confirmation_card,
     difference_card,
+    offer_card,
     reason_card,
     render_outcome,
     render_question,
 )
 from handraise.channels.teams.inputs import read_answer, read_reason
-from handraise.channels.teams.references import CHANNEL, QuestionReference, is_id, parse_reference
+from handraise.channels.teams.references import (
+    CHANNEL,
+    QuestionReference,
+    SeenCodes,
+    build_reference,
+    is_id,
+    parse_reference,
+)
 from handraise.channels.teams.threads import Threads
 from handraise.model.errors import InvalidAnswer, RequestConflict
 from handraise.model.forms import Approval
 from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
 from handraise.model.visible import visible
+from handraise.ports.channel import Notice
 from handraise.presentation.translation import gettext
 
 TOKEN = "teams-token"  # noqa: S105 -- a name
@@ -47,6 +60,10 @@ _LONGEST_ID = 150
 _SAYS = "application/vnd.microsoft.activity.message"
 _STEPS = frozenset({"show", "decline", "approve", "reason", "change", "changed"})
 """The buttons that lead to another card."""
+_APPROVING = frozenset({"approve", "change", "changed"})
+"""Those of them that lead to an approval."""
+_WRITING = frozenset({"asked_back", "noted"})
+"""The buttons that say what somebody has written: they make a message of it."""
 _MENTION = re.compile(r"<at\b[^>]{0,200}>.{0,200}?</at>")
 _QUOTED = re.compile(r"<quoted\b[^>]{0,300}/>")
 
@@ -54,10 +71,11 @@ _QUOTED = re.compile(r"<quoted\b[^>]{0,300}/>")
 class InteractionHandler:
     """Takes what people do in Teams to the desk, and returns what to tell them."""
 
-    def __init__(self, replies: Replies, threads: Threads, tenant: str) -> None:
+    def __init__(self, replies: Replies, threads: Threads, tenant: str, codes: SeenCodes) -> None:
         self._flow: ChatFlow[QuestionReference] = ChatFlow(CHANNEL, replies, is_shown=can_be_decided)
         self._threads = threads
         self._tenant = tenant
+        self._codes = codes
 
     async def press(self, activity: Mapping[str, Any]) -> Element:
         """Do what a pressed button says, and return the answer for Teams; raises `InvalidPayload`."""
@@ -68,24 +86,58 @@ class InteractionHandler:
             raise InvalidPayload("action")
         sender = self._read_sender(activity)
         try:
-            result = await self._flow.press(
-                reference, sender, lambda question: _given(question, verb, reference)
-            )
+            if verb in _WRITING:
+                result = await self._write(verb, reference, sender)
+            else:
+                result = await self._flow.press(
+                    reference, sender, lambda question: self._given(question, verb, reference)
+                )
         except RequestConflict:
             return _text_response(gettext(BEING_TAKEN))
+        if isinstance(result, Question) and verb in _APPROVING:
+            result = self._flow.moved(result, self._codes.read(result, reference.data)) or result
         if isinstance(result, Question):
             try:
-                return _card_response(_step(result, verb, reference))
+                return _card_response(await self._step(result, verb, reference))
             except InvalidAnswer as unfit:
                 result = misfit(result, unfit.problems)
+        if result.kind == "moved" and (notice := await self._flow.current_notice(result)) is not None:
+            return _card_response(self._render(notice, note=result.text))
         if result.question is None or result.kind not in ("taken", "late") or not result.has_ended:
             return _text_response(visible(result.text))
         return _card_response(render_outcome(result.question, result.text))
 
-    async def read(self, activity: Mapping[str, Any]) -> str | None:
-        """Take a message that somebody typed, and return what to tell them; raises `InvalidPayload`.
+    async def _write(self, kind: str, reference: QuestionReference, sender: Sender) -> ReplyResult | Question:
+        """Write what somebody typed into the thread of its question, now that they have said what it is."""
+        match reference.data:
+            case {"by": sender.identity, "text": str(text), "id": str(name)}:
+                # However often it is pressed, it is written once.
+                once = replace(sender, id=f"{name} written"[:_LONGEST_ID])
+                return await self._flow.press(reference, once, lambda _: written(kind, text))
+            case _:
+                return ReplyResult("refused", gettext(NOT_OURS))
 
-        None if it was not for us.
+    def _given(self, question: Question, verb: str, reference: QuestionReference) -> Given | None:
+        """What a button answers, and how much of the conversation its card showed."""
+        given = _given(question, verb, reference)
+        return None if given is None else replace(given, seen=self._codes.read(question, reference.data))
+
+    async def _step(self, question: Question, verb: str, reference: QuestionReference) -> Element:
+        """The card behind a button that does not answer yet."""
+        if verb == "show" or (verb in ("approve", "change") and not can_be_decided(question)):
+            notice = await self._flow.current_notice(ReplyResult("moved", "", question))
+            return render_question(question, reference.link) if notice is None else self._render(notice)
+        return _step(question, verb, reference)
+
+    def _render(self, notice: Notice, note: str | None = None) -> Element:
+        return render_question(
+            notice.question, notice.link, thread=notice.thread, codes=self._codes, note=note
+        )
+
+    async def read(self, activity: Mapping[str, Any]) -> str | Element | None:
+        """Take a message that somebody typed, and return what to tell them, or a card that asks them something.
+
+        Raises `InvalidPayload`. None if it was not for us.
         """
         self._flow.begin()
         text, conversation = activity.get("text"), object_in(activity, "conversation")
@@ -98,11 +150,20 @@ class InteractionHandler:
         reference = await self._threads.find(sender.identity, conversation.get("id"), _answered(activity))
         if reference is None:
             return gettext(WHICH_QUESTION)
+        typed, seen = _typed(activity, text), seen_in(reference.data.get("shown"))
         try:
-            result = await self._flow.write(reference, sender, _typed(activity, text))
+            result = await self._flow.write(
+                reference, sender, typed, read=lambda _: Given(text=typed, seen=seen)
+            )
         except RequestConflict:
             return None
-        return None if result is None else result.text
+        if result is None or not result.offers or result.question is None:
+            return None if result is None else result.text
+        url = self._flow.link_to(result.question) or ""
+        data = build_reference(result.question, url, by=sender.identity, id=sender.id, text=typed)
+        made = offer_card(url, result.text, result.offers, data)
+        too_long = gettext("That is too long to be taken from here. Write it in the inbox instead.")
+        return made if fits(made) else too_long
 
     def _read_sender(self, activity: Mapping[str, Any]) -> Sender:
         """Who did something: the object id, with the tenant before it if that is another one.
@@ -158,21 +219,19 @@ def _given(question: Question, verb: str, reference: QuestionReference) -> Given
 def _step(question: Question, verb: str, reference: QuestionReference) -> Element:
     """The card behind a button that does not answer yet."""
     form, url, data = question.form, reference.link, reference.data
-    if verb in ("approve", "change") and not can_be_decided(question):
-        verb = "show"
+    seen = {"seen": data["seen"]} if "seen" in data else {}
     match verb, form:
-        case "show", _:
-            return render_question(question, url)
         case "decline", _:
             return reason_card(question, url, gettext("Decline"), "declined")
         case "approve", Approval():
-            return approve_card(question, form, url)
+            return approve_card(question, form, url, **seen)
         case "reason", Approval():
             return reason_card(question, url, gettext("Deny"), "denied", digest=data.get("digest"))
         case "change", Approval():
-            return change_card(question, form, url)
+            return change_card(question, form, url, **seen)
         case "changed", Approval():
-            return difference_card(question, form, url, *read_changes(form, read_answer(form, data)))
+            changes = read_changes(form, read_answer(form, data))
+            return difference_card(question, form, url, *changes, **seen)
     number = data.get("n")
     pressed(form, verb, number=number)
     if verb == "option":

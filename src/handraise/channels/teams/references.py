@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +11,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from handraise.channels import chat_references
-from handraise.model.json_values import Json
+from handraise.channels.chat_references import as_base64, seen_in
+from handraise.model.forms import Approval
+from handraise.model.json_values import Json, canonical_json
 from handraise.model.questions import Draft
 
 CHANNEL = "teams"
@@ -20,6 +24,7 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONVERSATION = re.compile(r"[A-Za-z0-9:@._;=+~-]{1,400}")
 _PATH = re.compile(r"(/[A-Za-z0-9_-]{1,100}){0,8}/?")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_COUNT = re.compile(r"[1-9][0-9]{0,2}")
 _LONGEST_URL = 300
 _LONGEST_LINK = 2_000
 
@@ -119,6 +124,33 @@ class QuestionReference(chat_references.QuestionReference):
 def build_reference(question: Draft, link: str, **more: Json) -> dict[str, Json]:
     """A place as it is written into something that can be pressed."""
     return {"q": [question.workspace, question.id], "l": link, **more}
+
+
+class SeenCodes:
+    """Says in a card how many messages of a thread it shows, with a code: Teams does not sign what people press."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = hashlib.sha256(b"handraise teams " + secret.encode()).digest()
+
+    def make(self, question: Draft, seen: int | None) -> dict[str, Json]:
+        """What a button carries besides its place; nothing if there is no thread."""
+        return {"seen": f"{seen}.{self._code(question, seen)}"} if seen else {}
+
+    def read(self, question: Draft, data: Mapping[str, Any]) -> int:
+        """How many messages the card showed whose button sent this; none unless the code is ours."""
+        text = data.get("seen")
+        count, _, code = text.partition(".") if isinstance(text, str) else ("", "", "")
+        seen = seen_in(int(count)) if _COUNT.fullmatch(count) else None
+        if seen is None or not hmac.compare_digest(
+            self._code(question, seen).encode(), code.encode(errors="replace")
+        ):
+            return 0
+        return seen
+
+    def _code(self, question: Draft, seen: int) -> str:
+        about = question.form.digest if isinstance(question.form, Approval) else ""
+        what = canonical_json([question.workspace, question.id, about, seen])
+        return as_base64(hmac.new(self._key, what.encode(), hashlib.sha256).digest()[:16])
 
 
 def parse_reference(data: object) -> QuestionReference | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from handraise.channels.chat_references import seen_in
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.teams.references import CHANNEL, QuestionReference
 from handraise.model.deliveries import Delivery
@@ -20,7 +21,10 @@ class Threads:
     async def find(
         self, identity: str, conversation: object, messages: Collection[str]
     ) -> QuestionReference | None:
-        """The one pending question behind these messages; None unless it is exactly one."""
+        """The one pending question behind these messages, and how much of its conversation they showed.
+
+        None unless it is exactly one.
+        """
         if not isinstance(conversation, str) or not messages:
             return None
         chat = conversation.partition(";messageid=")[0]
@@ -33,5 +37,10 @@ class Threads:
                     return False
 
         found = await self._replies.find_delivered(self._workspace, CHANNEL, identity, where=is_behind)
-        [question] = [each for each, _ in found] if len(found) == 1 else [None]
-        return None if question is None else QuestionReference(question.workspace, question.id)
+        if len(found) != 1:
+            return None
+        [(question, deliveries)] = found
+        shown = [
+            seen_in(each.receipt.get("seen")) or 0 for each in deliveries if isinstance(each.receipt, dict)
+        ]
+        return QuestionReference(question.workspace, question.id, data={"shown": max(shown, default=0)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from handraise.channels import chat_flow
@@ -17,17 +17,21 @@ from handraise.channels.chat_flow import (
     Given,
     decided,
     pressed,
+    written,
 )
 from handraise.channels.inbound_replies import RECORDED, Replies, ReplyResult
 from handraise.channels.payloads import InvalidPayload, object_in
 from handraise.channels.telegram.api import BotApi, is_number
 from handraise.channels.telegram.entities import Piece, compose, cut, ours
 from handraise.channels.telegram.messages import (
+    WRITING,
     Keyboard,
     can_be_answered,
     keyboard,
     render_confirmation,
+    render_offer,
     render_outcome,
+    render_question,
     render_reply_prompt,
     text_pieces,
 )
@@ -43,12 +47,14 @@ CHANNEL = "telegram"
 _LONGEST_TOAST = 200
 _ASKING_FIRST, _WRITING = frozenset("ynoadx"), frozenset("wtre")
 """Buttons that do not count yet: those that ask for confirmation, and those that need a text. `b` goes back."""
+_MESSAGES = {letter: kind for kind, letter in WRITING.items()}
 _DOING = {"Y": "yes", "N": "no", "O": "option", "A": "approve", "D": "deny", "X": "decline"}
 """Buttons that count at once."""
 _PRESS = gettext_noop("If that is your answer, press a button of the question: people may talk here, too.")
 _FOR_ANOTHER = gettext_noop(
     "That was for somebody else to reply to. Press the button of the question yourself."
 )
+_GONE = gettext_noop("I cannot find what you wrote any more. Please write it again.")
 _TEXT_ONLY = gettext_noop("I can read only text.")
 _REPLY_NOW = gettext_noop("Reply to the message that I have just sent.")
 _QUIET = ("", _REPLY_NOW, RECORDED)
@@ -127,18 +133,41 @@ class InteractionHandler:
         reference = self._references.read_data(query.get("data"), message)
         if reference is None:
             return gettext(NOT_OURS)
-        result = await self._flow.press(reference, sender, lambda question: _given(question, reference))
         number = message.get("message_id")
+        if reference.action in _MESSAGES:
+            return await self._write(reference, sender, message)
+        result = await self._flow.press(reference, sender, lambda question: _given(question, reference))
         if isinstance(result, Question):
             try:
                 return await self._open(result, reference, sender, number)
             except NotSent:
                 return gettext(TRY_AGAIN)
-        if result.question is not None and not result.has_ended:
+        if result.question is not None and not result.has_ended and result.kind != "moved":
             # A vote, or something that does not fit: there may be more to press.
+            rows = keyboard(result.question, self._references, reference.number)
             with suppress(NotSent):
-                await self._swap(sender, number, keyboard(result.question, self._references))
+                await self._swap(sender, number, rows)
         await self._redraw(sender, number, result)
+        return result.text
+
+    async def _write(self, reference: QuestionReference, sender: Sender, message: Mapping[str, Any]) -> str:
+        """Write what somebody replied into the thread of its question, now that they have said what it is."""
+        said = object_in(message, "reply_to_message")
+        text, number = said.get("text"), said.get("message_id")
+        if not isinstance(text, str) or not is_number(number):
+            return gettext(_GONE)
+        if object_in(said, "from").get("id") != sender.user:
+            return gettext(_FOR_ANOTHER)
+        # However often it is pressed, it is written once.
+        once = replace(sender, id=f"{self._api.bot}-{sender.chat}-{number}-written")
+        kind = _MESSAGES[reference.action]
+        result = await self._flow.press(reference, once, lambda _: written(kind, text))
+        if isinstance(result, Question):
+            return ""
+        if result.kind == "taken":
+            told = compose(text_pieces(result.text))
+            with suppress(NotSent):
+                await self._api.edit("editMessageText", sender.chat, message.get("message_id"), told.body)
         return result.text
 
     async def _open(
@@ -151,7 +180,7 @@ class InteractionHandler:
         if action in _ASKING_FIRST:
             rows = render_confirmation(question, self._references, action, reference.number)
         else:
-            rows = keyboard(question, self._references)
+            rows = keyboard(question, self._references, reference.number)
         await self._swap(sender, message, rows)
         return ""
 
@@ -179,6 +208,14 @@ class InteractionHandler:
             reference, sender, text, read=lambda question: _written(question, reference, text), hint=hint
         )
         if result is None:
+            return
+        if result.offers and result.question is not None:
+            question, url = result.question, self._url(result.question)
+            offer = render_offer(
+                question, url, self._references, result.text, result.offers, seen=reference.number
+            )
+            with suppress(NotSent):
+                await self._api.send(sender.chat, offer.body, reply_to=message.get("message_id"))
             return
         if result.kind == "misfit" and result.question is not None and not result.has_ended:
             problem = [*text_pieces(result.text), ours("\n")]
@@ -222,11 +259,15 @@ class InteractionHandler:
         await self._api.edit("editMessageReplyMarkup", sender.chat, message, markup)
 
     async def _redraw(self, sender: Sender, message: object, result: ReplyResult) -> None:
-        """Show in a message that was pressed too late how its question ended."""
+        """Show in a message that was pressed too late how its question ended, or what was written since."""
+        shown = None
         if result.kind == "late" and result.question is not None:
-            ended = render_outcome(result.question, self._url(result.question), self._references)
+            shown = render_outcome(result.question, self._url(result.question), self._references)
+        elif result.kind == "moved" and (notice := await self._flow.current_notice(result)) is not None:
+            shown = render_question(notice, self._references, room=sender.in_room)
+        if shown is not None:
             with suppress(NotSent):
-                await self._api.edit("editMessageText", sender.chat, message, ended.body)
+                await self._api.edit("editMessageText", sender.chat, message, shown.body)
 
     def _url(self, question: Question) -> str:
         return f"{self._base_url}/questions/{question.id}"
@@ -280,8 +321,10 @@ def _given(question: Question, reference: QuestionReference) -> Given | None:
         return None
     if verb == "decline":
         return Given(declines=True)
-    digest = question.form.digest if isinstance(question.form, Approval) else None
-    return pressed(question.form, verb, number=reference.number, digest=digest)
+    if isinstance(question.form, Approval):
+        given = pressed(question.form, verb, digest=question.form.digest)
+        return replace(given, seen=reference.number)
+    return pressed(question.form, verb, number=reference.number)
 
 
 def _written(question: Question, reference: QuestionReference, text: str) -> Given:
@@ -294,4 +337,4 @@ def _written(question: Question, reference: QuestionReference, text: str) -> Giv
         case "t", Choice():
             return Given(value={"other": text.strip()})
         case _:
-            return Given(text=text)
+            return Given(text=text, seen=reference.number)

@@ -43,10 +43,19 @@ from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question
+from handraise.model.thread_messages import MessageKind
 from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.thread_text import (
+    NO_THREAD,
+    ThreadText,
+    kind_label,
+    last_messages,
+    thread_text,
+    too_long_to_approve,
+)
 from handraise.presentation.translation import gettext, gettext_noop, in_every_language
 
 Keyboard: TypeAlias = list[list[dict[str, str]]]
@@ -59,6 +68,9 @@ _EXCERPT = 200
 _LONGEST_LINK = 200
 """No link of ours is longer, except for the place after it."""
 _AFTERWARDS = 500
+_LONGEST_THREAD = 1_200
+WRITING: dict[MessageKind, str] = {"asked_back": "q", "noted": "c"}
+"""The buttons that say what somebody has written: they make a message of it."""
 _LONGEST_ANSWER = 1_200
 _COUNTS = (15, 10, 6, 3, 1)
 _PAGE = gettext_noop("Open the page")
@@ -103,10 +115,26 @@ class Rendered:
 def render_question(notice: Notice, references: QuestionReferences, *, room: bool) -> Rendered:
     """A question, with what can be pressed to answer it. In a `room` people talk: replies are not answers there."""
     question = notice.question
-    where = link(references.link(notice.link, question), gettext(_PAGE))
-    text = compose(_question_pieces(question, notice.reason, where, _level(question), room=room))
-    rows = keyboard(question, references)
+    shown = _Shown.of(notice)
+    where = link(references.link(notice.link, question, number=shown.thread.seen or 0), gettext(_PAGE))
+    text = compose(_question_pieces(question, notice.reason, where, shown, room=room))
+    rows = keyboard(question, references, shown.thread.seen)
     return Rendered(text, {"inline_keyboard": rows} if rows else None)
+
+
+def render_offer(
+    question: Question,
+    url: str,
+    references: QuestionReferences,
+    text: str,
+    offers: Sequence[MessageKind],
+    *,
+    seen: int,
+) -> Rendered:
+    """Asks somebody what they wrote: it decides nothing, but may be a message. A reply to this one counts as well."""
+    pieces = [ours(f"{text} "), link(references.link(url, question, number=seen), gettext(_PAGE))]
+    rows = [[_button(question, references, kind_label(kind), WRITING[kind])] for kind in offers]
+    return Rendered(compose(pieces), {"inline_keyboard": rows})
 
 
 def render_bundle(message: Message) -> Rendered:
@@ -155,28 +183,37 @@ def render_reply_prompt(
     return Rendered(compose(pieces), markup)
 
 
-def keyboard(question: Question, references: QuestionReferences) -> Keyboard:
-    """What can be pressed in the message of a question."""
-    answers = list(_answers(question, references)) if can_be_answered(question) else []
-    return [*answers, [_button(question, references, gettext("Decline…"), "x")]]
+def keyboard(question: Question, references: QuestionReferences, seen: int | None = 0) -> Keyboard:
+    """What can be pressed in the message of a question. `seen` is how much of an approval's thread it shows."""
+    is_whole = seen is not None or not isinstance(question.form, Approval)
+    here = can_be_answered(question) and is_whole
+    answers = list(_answers(question, references, seen or 0)) if here else []
+    return [*answers, [_button(question, references, gettext("Decline…"), "x", _carried(question, seen))]]
 
 
 def render_confirmation(
     question: Question, references: QuestionReferences, action: str, number: int
 ) -> Keyboard:
     """What is asked before a press counts."""
-    back = [_button(question, references, gettext("Go back"), "b")]
+    carried = _carried(question, number)
+    back = [_button(question, references, gettext("Go back"), "b", carried)]
     if action == "x":
         reason = [_button(question, references, _writing_label("r"), "r")]
-        return [[_button(question, references, gettext("Yes, decline"), "X")], reason, back]
+        yes = _button(question, references, gettext("Yes, decline"), "X", carried)
+        return [[yes], reason, back]
     return [[_button(question, references, _meaning(question, action, number), action.upper(), number)], back]
+
+
+def _carried(question: Question, seen: int | None) -> int:
+    """What the buttons of an approval carry, so that the way back leads to the same ones."""
+    return (seen or 0) if isinstance(question.form, Approval) else 0
 
 
 def can_be_answered(question: Question) -> bool:
     """Whether a message has all that an answer needs; else it is answered on the page."""
     form = question.form
     risky = isinstance(form, Approval) and form.risk == "high"
-    return not risky and (_level(question).is_full or _is_short(form))
+    return not risky and (_level(question, NO_THREAD).is_full or _is_short(form))
 
 
 def text_pieces(text: str) -> list[Piece]:
@@ -185,21 +222,40 @@ def text_pieces(text: str) -> list[Piece]:
     return [ours(before + colon), *([code(cut(theirs, 1_000))] if colon else [])]
 
 
-def _level(question: Question) -> Level:
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """How much of a question and of its conversation is in a message."""
+
+    level: Level
+    thread: ThreadText
+
+    @classmethod
+    def of(cls, notice: Notice) -> _Shown:
+        """All of the conversation if that fits, and else its end."""
+        question = notice.question
+        thread = thread_text(question, notice.thread, room=_LONGEST_THREAD)
+        level = _level(question, thread)
+        if thread.seen is None or level.is_full or not _level(question, NO_THREAD).is_full:
+            return cls(level, thread)
+        thread = last_messages(question, notice.thread, waits=thread.waits)
+        return cls(_level(question, thread), thread)
+
+
+def _level(question: Question, thread: ThreadText) -> Level:
     """The most that fits, whatever the reason and the link."""
     form = question.form
     for each in _LEVELS:
         if each.is_full and isinstance(form, Approval) and not is_shown(form):
             continue
         # The place after a link is written out if the link is.
-        room = ours("x" * (_LONGEST_LINK + len(_MEASURING_REFERENCES.link("", question))))
-        if in_every_language(partial(_fits, question, room, each)):
+        room = ours("x" * (_LONGEST_LINK + len(_MEASURING_REFERENCES.link("", question, number=200))))
+        if in_every_language(partial(_fits, question, room, _Shown(each, thread))):
             return each
     return _LEVELS[-1]
 
 
-def _fits(question: Question, where: Piece, level: Level) -> bool:
-    return compose(_question_pieces(question, "escalated", where, level, room=False)).fits
+def _fits(question: Question, where: Piece, shown: _Shown) -> bool:
+    return compose(_question_pieces(question, "escalated", where, shown, room=False)).fits
 
 
 _MEASURING_REFERENCES = QuestionReferences("")
@@ -207,9 +263,9 @@ _MEASURING_REFERENCES = QuestionReferences("")
 
 
 def _question_pieces(
-    question: Question, reason: Reason, where: Piece, level: Level, *, room: bool
+    question: Question, reason: Reason, where: Piece, shown: _Shown, *, room: bool
 ) -> Iterator[Piece]:
-    form = question.form
+    form, level, thread = question.form, shown.level, shown.thread
     if why := why_now(reason):
         yield ours(f"{why}\n")
     yield from _heading(question)
@@ -217,6 +273,7 @@ def _question_pieces(
     yield from (markdown(prompt), ours("\n"))
     if note:
         yield ours(f"{note}\n")
+    yield from _conversation(thread)
     if isinstance(form, Approval):
         yield from _action(form, is_full=level.is_full)
     elif level.is_full:
@@ -225,11 +282,25 @@ def _question_pieces(
         yield ours(f"{gettext(_NOT_HERE)}\n")
     for fact in facts_of(question):
         yield ours(f"{fact}\n")
-    yield where
     risky = isinstance(form, Approval) and form.risk == "high"
-    if not room and not risky and (level.is_full or _is_short(form)):
+    is_cut = isinstance(form, Approval) and thread.seen is None
+    if is_cut and not risky:
+        yield ours(f"{too_long_to_approve()}\n")
+    yield where
+    if not room and not risky and not is_cut and (level.is_full or _is_short(form)):
         yield ours("\n")
         yield from _reply_pieces(gettext("Or reply to this message: {how}"), form)
+
+
+def _conversation(thread: ThreadText) -> Iterator[Piece]:
+    """What people and the agent have written, and whose turn it is."""
+    if thread.heading:
+        yield from (bold(thread.heading), ours("\n"))
+    for each in thread.messages:
+        named = [code(each.name)] if each.name else []
+        yield from (ours(each.before), *named, ours(f"{each.after}:\n"), box(each.text), ours("\n"))
+    for line in filter(None, (thread.earlier, thread.waits)):
+        yield ours(f"{line}\n")
 
 
 def _heading(question: Question) -> Iterator[Piece]:
@@ -304,7 +375,7 @@ def _reply_pieces(sentence: str, form: AnyForm) -> Iterator[Piece]:
     yield ours(f"{end}{after}")
 
 
-def _answers(question: Question, references: QuestionReferences) -> Iterator[list[dict[str, str]]]:
+def _answers(question: Question, references: QuestionReferences, seen: int) -> Iterator[list[dict[str, str]]]:
     form = question.form
     match form:
         case Confirm():
@@ -324,8 +395,8 @@ def _answers(question: Question, references: QuestionReferences) -> Iterator[lis
                 ]
         case Approval():
             yield [
-                _button(question, references, gettext("Approve…"), "a"),
-                _choosing(question, references, gettext("Deny"), "d"),
+                _button(question, references, gettext("Approve…"), "a", seen),
+                _choosing(question, references, gettext("Deny"), "d", seen),
             ]
             yield [_button(question, references, _writing_label("e"), "e")]
         case _:

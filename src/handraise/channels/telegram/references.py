@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handraise.channels import chat_references
-from handraise.channels.chat_references import as_base64, from_base64, long_id, short_id
+from handraise.channels.chat_references import as_base64, from_base64, long_id, seen_in, short_id
 from handraise.model.forms import Approval
 from handraise.model.json_values import canonical_json, text_problem
 from handraise.model.questions import Draft
@@ -34,7 +34,8 @@ _BEHIND_LINK = re.compile(r"#t([A-Za-z0-9_-]{8,3000})\.([A-Za-z0-9_-]{22})(?=\s|
 class QuestionReference(chat_references.QuestionReference):
     """A question, and what is meant to be done: with a letter, a number, and for whom if that matters.
 
-    `code` is what came with it to prove that it was ours.
+    The number is that of an option, or how many messages of an approval's thread the message showed. `code` is what came
+    with it to prove that it was ours.
     """
 
     action: str = ""
@@ -58,10 +59,11 @@ class QuestionReferences:
             return as_base64(bytes([ord(action), number]) + code + short + name)
         return as_base64(bytes([ord(action) | _ELSEWHERE, number]) + code)
 
-    def link(self, url: str, question: Draft, action: str = "", user: int = 0) -> str:
+    def link(self, url: str, question: Draft, action: str = "", user: int = 0, number: int = 0) -> str:
         """The link with the place after it, where no server sees it."""
-        reference = QuestionReference(question.workspace, question.id, action, user=user)
-        what = canonical_json([reference.workspace, reference.question_id, action, user])
+        reference = QuestionReference(question.workspace, question.id, action, number, user)
+        place = [reference.workspace, reference.question_id, action, user]
+        what = canonical_json([*place, number] if number else place)
         code = self._code(reference, question)[:_LONG_CODE]
         return f"{url}#t{as_base64(what.encode())}.{as_base64(code)}"
 
@@ -119,10 +121,13 @@ def _read_link_reference(what: bytes | None, code: bytes | None) -> QuestionRefe
     except (ValueError, RecursionError):
         return None
     match read:
-        case [str(workspace), str(question_id), str(action), int(user)] if code is not None:
+        case [str(workspace), str(question_id), str(action), int(user), *rest] if code is not None:
+            number = seen_in(rest[0]) if len(rest) == 1 else None
             if text_problem(workspace) or text_problem(question_id) or text_problem(action):
                 return None
-            return QuestionReference(workspace, question_id, action, user=user, code=code)
+            if rest and not number:
+                return None
+            return QuestionReference(workspace, question_id, action, number or 0, user, code)
         case _:
             return None
 

@@ -27,6 +27,7 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
 from handraise.model.questions import Question, Vote
 from handraise.model.reports import Report
+from handraise.model.thread_messages import MessageKind, ThreadMessage
 from handraise.model.timelines import Step
 from handraise.ports.channel import Channel, Message, Notice, NotSent
 
@@ -251,6 +252,28 @@ class ChannelContract:
         for received in peer.received():
             for unsafe in (*UNSEEN, *self.unsafe):
                 assert unsafe not in received.text
+
+    @pytest.mark.parametrize("count", [1, 2, 40])
+    @pytest.mark.parametrize(
+        "kind", ["confirm", "approval", "large approval", "high approval", "many choices"]
+    )
+    async def test_a_conversation_is_sent_however_long_and_stays_in_its_place(
+        self, channel: Channel, peer: Peer, to: Json, kind: str, count: int
+    ) -> None:
+        kinds: Sequence[MessageKind] = ("asked_back", "noted", "replied")
+        thread = [
+            ThreadMessage(number=number + 1, kind=kinds[number % 3], by=HOSTILE, at=AT, text=HOSTILE)
+            for number in range(count)
+        ]
+        question = dataclasses.replace(a_question(FORMS[kind]), thread=count, asked_back=count)
+        message = self.message(channel, to, question)
+        [notice] = message.notices
+        talked = dataclasses.replace(notice, reason="replied", thread=thread)
+        await channel.send(dataclasses.replace(message, notices=[talked]))
+        [received] = peer.received()
+        assert link_to(question) in received.text
+        for unsafe in (*UNSEEN, *self.unsafe):
+            assert unsafe not in received.text
 
     @pytest.mark.parametrize("kind", FORMS)
     async def test_what_has_been_answered_says_so_and_cannot_be_pressed(
