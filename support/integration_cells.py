@@ -15,6 +15,7 @@ CELLS = {
     "several at once": "two questions are pending in one run, answered in reverse order, each reaching its own call",
     "asks once": "retried or replayed code asks the same question, and not another one",
     "other endings": "declined and expired reach the model as such, and are never taken for an answer",
+    "asks back": "a person asks something about the question, the model or the program replies, and the same question goes on",
 }
 INTEGRATIONS = (
     "mcp",
