@@ -12,7 +12,15 @@ from typing import Any, Unpack
 
 from handraise import Desk, NotAnswered, Open
 from handraise.errors import MissingExtra
-from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, form_of
+from handraise.integrations.pause_questions import (
+    ASK_HUMAN,
+    REPLY_TO_PERSON,
+    Pause,
+    approving,
+    asking,
+    form_of,
+    replying,
+)
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
@@ -28,7 +36,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "google-adk", "google-adk") from error
 
-__all__ = ["approved", "ask_human", "run"]
+__all__ = ["approved", "ask_human", "reply_to_person", "run"]
 
 
 MARK = "handraise"
@@ -94,6 +102,16 @@ ask_human = LongRunningFunctionTool(_ask_human)
 """The tool with which a model asks a person; the model reads how that ended."""
 
 
+def _reply_to_person(question_id: str, message: int, text: str) -> None:
+    del question_id, message, text
+
+
+_reply_to_person.__name__ = "reply_to_person"
+_reply_to_person.__doc__ = REPLY_TO_PERSON
+reply_to_person = LongRunningFunctionTool(_reply_to_person)
+"""The tool with which a model replies to a person who asks back; give `run` the option `replies="model"` too."""
+
+
 def approved(function: Callable[..., Any], *, editable: Sequence[str] = ()) -> FunctionTool:
     """A tool that runs after a person has approved the call, with the approved arguments."""
     return _Approved(function, tuple(editable))
@@ -157,6 +175,8 @@ def _pause(call: FunctionCall, run: Run) -> Pause | None:
     name, arguments = call.id or "", call.args or {}
     if call.name == ask_human.name:
         return asking(name, arguments)
+    if call.name == reply_to_person.name:
+        return replying(name, arguments)
     if call.name == _INPUT:
         schema = arguments.get("response_schema")
         form = form_of(schema) if isinstance(schema, dict) else Open()
