@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from handraise import Choice, Desk, Question, open_desk
+from handraise.model.provenance import Provenance
 from tests.integrations.processes import ROOT, asked, started
 
 
@@ -62,3 +64,23 @@ def reply_to(result: str) -> dict[str, Any] | None:
     [message] = told["messages"]
     assert (message["by"], message["text"]) == ("ana", "Which customer?")
     return {"question_id": told["question_id"], "message": message["number"], "text": "Customer 12."}
+
+
+async def ask_back_to_program(desk: Desk, question: Question) -> None:
+    """A person asks back, and the program replies beside its run or workflow, from the record alone."""
+    assert question.replies == "program"
+
+    async def program() -> None:
+        async with aclosing(desk.messages(question.id)) as messages:
+            async for message in messages:
+                await desk.reply(question.id, f"{message.text} Customer 12.", to=message.number)
+                return
+
+    async with asyncio.timeout(SOON), asyncio.TaskGroup() as group:
+        group.create_task(program())
+        await desk.ask_back(question.id, "Which customer?", by="ana")
+    assert (await desk.thread(question.id))[1].text == "Which customer? Customer 12."
+
+
+SEEN = Provenance(seen=2)
+"""What a person has seen who asked back and read the reply."""

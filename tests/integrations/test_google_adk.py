@@ -182,6 +182,28 @@ async def test_adks_own_confirmations_are_approvals_too(desk: Desk) -> None:
     assert "rejected" in str(model.heard[-1]["call-ben"])
 
 
+async def test_what_came_of_an_approved_tool_is_reported(desk: Desk) -> None:
+    def mail(to: str) -> str:
+        if to == "ben":
+            raise ValueError("no such box")
+        return f"sent to {to}"
+
+    for to, report in (
+        ("ana", (True, "sent to ana")),
+        ("ben", (False, "ValueError: no such box")),
+    ):
+        call = FunctionCall(id=f"call-{to}", name="mail", args={"to": to})
+        runner, _ = runner_of(google_adk.approved(mail), calls=[call])
+        going = run(runner, desk.scoped(asker=to))
+        [question] = await asked(desk)
+        await desk.answer(question.id, "approve", by="cleo")
+        await asyncio.wait([going])
+        assert isinstance(going.exception(), ValueError) == (to == "ben")
+        said = (await desk.get(question.id)).report
+        assert said is not None
+        assert (said.ok, said.text) == report
+
+
 async def test_a_call_that_cannot_be_asked_goes_back_to_the_model(desk: Desk) -> None:
     runner, model = runner_of(google_adk.ask_human, calls=[ask("x" * 20_000)])
     await run(runner, desk)

@@ -8,6 +8,7 @@ durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Unpack
 
 from handraise import Desk, NotAnswered, Open
@@ -25,6 +26,7 @@ from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions
+from handraise.tools.automatic_reports import reported
 
 try:
     from google.adk.events import Event
@@ -43,6 +45,8 @@ MARK = "handraise"
 _CONFIRMATION = "adk_request_confirmation"
 _INPUT = "adk_request_input"
 _ADKS_OWN_WORDS = "Please approve or reject the tool call"
+
+_desk: ContextVar[Desk | None] = ContextVar("the desk of the run that goes on here", default=None)
 
 
 async def run(
@@ -63,6 +67,7 @@ async def run(
     `timeout` passes first, `StillPending` is raised; the session and its questions stay. A workflow's own
     request for input that ends without an answer raises `NotAnswered`.
     """
+    _desk.set(desk)
     pausing = Run(desk, key, options, approvals)
     session = (runner, user_id, session_id)
     sent = f"{MARK}:{key}"
@@ -113,7 +118,10 @@ reply_to_person = LongRunningFunctionTool(_reply_to_person)
 
 
 def approved(function: Callable[..., Any], *, editable: Sequence[str] = ()) -> FunctionTool:
-    """A tool that runs after a person has approved the call, with the approved arguments."""
+    """A tool that runs after a person has approved the call, with the approved arguments.
+
+    Its result or error is reported, shortened, to the people who see the question.
+    """
     return _Approved(function, tuple(editable))
 
 
@@ -130,8 +138,12 @@ class _Approved(FunctionTool):
             tool_context.actions.skip_summarization = True
             return {"error": "This call waits for its approval."}
         match confirmation.payload:
-            case {"handraise": {"arguments": dict(arguments)}} if confirmation.confirmed:
-                return await super().run_async(args=arguments, tool_context=tool_context)
+            case {"handraise": {"arguments": dict(arguments), **about}} if confirmation.confirmed:
+                running = super().run_async(args=arguments, tool_context=tool_context)
+                desk, question_id = _desk.get(), about.get("question")
+                if desk is None or not isinstance(question_id, str):
+                    return await running
+                return await reported(desk, question_id, running)
             case {"handraise": {"words": str(words)}}:
                 return {"error": words}
             case _:
@@ -206,7 +218,8 @@ def _response(call: FunctionCall, ending: Ending) -> dict[str, Json]:
     if call.name == _CONFIRMATION:
         if ending.action is None:
             return {"confirmed": False, "payload": {MARK: {"words": ending.words}}}
-        return {"confirmed": True, "payload": {MARK: {"arguments": ending.action.arguments}}}
+        about = {"question": ending.question.id} if ending.question is not None else {}
+        return {"confirmed": True, "payload": {MARK: {"arguments": ending.action.arguments, **about}}}
     if call.name == _INPUT:
         if ending.answered:
             return {"result": ending.value}

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from handraise import (
     Action,
@@ -35,6 +35,7 @@ from handraise.integrations.pause_questions import Pause
 from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
+from handraise.model.questions import Replies
 from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions, ToolResult
 from handraise.tools.asked_back import settled_or_asked_back
@@ -48,7 +49,8 @@ class PauseOptions(TypedDict, total=False):
     """Options for all questions of a run; each is as in `QuestionOptions`.
 
     With `replies="model"` people may ask back about what the model asks with `ask_human`: give it `reply_to_person` too.
-    They cannot about an approval, because a call that waits for one is either executed or rejected.
+    They cannot about an approval, because a call that waits for one is either executed or rejected. With
+    `replies="program"` they may ask back about everything, and your program replies beside the run: see `Desk.messages`.
     """
 
     conversation: str
@@ -60,7 +62,7 @@ class PauseOptions(TypedDict, total=False):
     timeline: Timeline
     trace: str
     undo_for: Span
-    replies: Literal["model"]
+    replies: Replies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +181,10 @@ class Run:
             return _refused(pause, pause.problems)
         about: QuestionOptions = {"conversation": self._key, **self._options, **pause.options}
         about["key"], about["state"] = key, state
-        if not pause.by_model or isinstance(about.get("form"), Approval):
-            about.pop("replies", None)
+        if about.get("replies") == "model" and (
+            not pause.by_model or isinstance(about.get("form"), Approval)
+        ):
+            del about["replies"]
         if pause.call is not None:
             about["tool_call"] = pause.call
         try:
