@@ -102,7 +102,8 @@ async def test_a_person_who_asks_back_ends_the_call_and_the_model_reads_what_to_
         "messages": [{"number": 1, "by": "ana", "text": "Which customer?"}],
     }
     assert "is_error" not in result.for_anthropic("call_1")
-    assert find_tool([asking, replying], "reply_to_person") is replying
+    offered: list[AskTool | ReplyTool] = [asking, replying]
+    assert find_tool(offered, "reply_to_person") is replying
 
 
 async def test_the_reply_reaches_the_person_and_its_result_is_the_answer(

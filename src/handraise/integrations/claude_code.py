@@ -40,7 +40,7 @@ from handraise.model.json_values import Json, digest
 from handraise.questions import QuestionOptions
 from handraise.tools import ToolResult, to_tool_result
 from handraise.tools.asked_back import settled_or_asked_back
-from handraise.tools.reply_tool import invalid_reply, read_reply, reply_once
+from handraise.tools.reply_tool import invalid_reply, reply_from, reply_once
 
 ASK_USER_QUESTION = "AskUserQuestion"
 
@@ -117,7 +117,7 @@ class ToolCalls:
         If the call is approved then, it runs when Claude makes it again with the same arguments.
         """
         try:
-            given = read_reply(arguments)
+            given = reply_from(arguments)
             await reply_once(self._desk, await self._own(given.question_id), given)
         except InvalidQuestion as refusal:
             return invalid_reply(refusal.problems)

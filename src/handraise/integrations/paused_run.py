@@ -39,7 +39,7 @@ from handraise.model.questions import Replies
 from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions, ToolResult
 from handraise.tools.asked_back import settled_or_asked_back
-from handraise.tools.reply_tool import invalid_reply, read_reply, reply_once
+from handraise.tools.reply_tool import invalid_reply, reply_from, reply_once
 
 _NAMES = "pause:"
 _FROM_THE_MODEL = ("prompt", "form", "context", "choices", "question", "arguments", "editable", "tool_call")
@@ -201,7 +201,7 @@ class Run:
     async def _reply(self, arguments: dict[str, Json]) -> Question | Ending:
         """The question of this run that a model replies about; the reply is written once."""
         try:
-            reply = read_reply(arguments)
+            reply = reply_from(arguments)
             return await reply_once(self._desk, await self._own(reply.question_id), reply)
         except InvalidQuestion as refusal:
             return Ending(words=invalid_reply(refusal.problems).content)

@@ -80,7 +80,7 @@ class ReplyTool:
         raise QuestionNotFound(question_id, "these tools")
 
     async def _reply(self, arguments: Arguments) -> tuple[AskTool | ApprovedTool, Question]:
-        given = read_reply(arguments)
+        given = reply_from(arguments)
         for tool in self._tools:
             with suppress(QuestionNotFound):
                 question = await tool.get_own(given.question_id)
@@ -97,7 +97,7 @@ def reply_to_person(tools: Sequence[AskTool | ApprovedTool]) -> ReplyTool:
     return ReplyTool(tools)
 
 
-def read_reply(arguments: Arguments) -> Reply:
+def reply_from(arguments: Arguments) -> Reply:
     """A model's reply, or `InvalidQuestion` with every problem."""
     try:
         return Reply.model_validate(json_object(arguments))

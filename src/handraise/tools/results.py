@@ -142,7 +142,7 @@ def to_tool_result(question: Question, *, messages: Sequence[ThreadMessage] = ()
 def batch_result(responses: Sequence[ToolResult]) -> ToolResult:
     """One result for a call that asked several questions."""
     unanswered = [each.status for each in responses if each.status != "answered"]
-    status = "asked_back" if "asked_back" in unanswered else next(iter(unanswered), "answered")
+    status: ResultStatus = "asked_back" if "asked_back" in unanswered else next(iter(unanswered), "answered")
     return ToolResult(status=status, responses=tuple(responses))
 
 
