@@ -91,7 +91,7 @@ async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
     going = asyncio.create_task(run(agent, start, desk=desk, key="t", replies="model"))
     question = await ask_back_and_answer(desk)
     messages = (await going)["messages"]
-    first, second = [json.loads(each.content) for each in messages if isinstance(each, ToolMessage)]
+    first, second = [json.loads(str(each.content)) for each in messages if isinstance(each, ToolMessage)]
     assert (first["status"], second["status"], second["text"]) == ("asked_back", "answered", "So.")
     assert [each.id for each in (await desk.list_settled()).items] == [question.id]
 

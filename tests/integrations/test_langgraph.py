@@ -111,7 +111,7 @@ async def test_a_person_asks_back_and_a_graph_that_is_run_again_replies_once(des
             await go_on()
     result = await go_on(timeout=None)
     assert (await answering).id == question.id
-    told = [json.loads(each.content) for each in result["messages"] if isinstance(each, ToolMessage)]
+    told = [json.loads(str(each.content)) for each in result["messages"] if isinstance(each, ToolMessage)]
     assert [each["status"] for each in told] == ["asked_back", "answered"]
     assert ((await desk.get(question.id)).thread, len((await desk.list_settled()).items)) == (2, 1)
 

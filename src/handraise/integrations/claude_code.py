@@ -117,7 +117,7 @@ class ToolCalls:
         If the call is approved then, it runs when Claude makes it again with the same arguments.
         """
         try:
-            given = reply_from(arguments)
+            given = reply_from(dict(arguments))
             await reply_once(self._desk, await self._own(given.question_id), given)
         except InvalidQuestion as refusal:
             return invalid_reply(refusal.problems)
