@@ -13,6 +13,7 @@ import pytest
 
 from handraise import Desk, Question, QuestionNotFound, open_desk
 from handraise.blocking import open_desk as open_blocking_desk
+from handraise.errors import TooManyRequests
 from handraise.model.provenance import Provenance
 from handraise.model.thread_messages import ThreadMessage
 from handraise.testing import ManualClock
@@ -104,6 +105,24 @@ async def test_a_person_who_asks_back_ends_the_call_and_the_model_reads_what_to_
     assert "is_error" not in result.for_anthropic("call_1")
     offered: list[AskTool | ReplyTool] = [asking, replying]
     assert find_tool(offered, "reply_to_person") is replying
+
+
+async def test_a_server_with_too_many_streams_is_read_again_and_the_call_goes_on(
+    desk: Desk, asking: AskTool, replying: ReplyTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del replying
+    refusals: list[str] = []
+
+    async def refuse(self: Desk, question_id: str) -> AsyncIterator[None]:
+        del self
+        refusals.append(question_id)
+        raise TooManyRequests(1)
+        yield
+
+    monkeypatch.setattr(type(desk), "_changes_of", refuse)
+    monkeypatch.setattr("handraise.tools.asked_back.LOOK_AGAIN", 0.05)
+    result, question = await asked_back(desk, asking)
+    assert (result.status, set(refusals)) == ("asked_back", {question.id})
 
 
 async def test_the_reply_reaches_the_person_and_its_result_is_the_answer(

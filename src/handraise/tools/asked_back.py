@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from handraise import Desk, Question, StillPending
+from handraise.errors import TooManyRequests
 from handraise.events import Event
 from handraise.model.durations import Span, seconds_of
 from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.tools.results import ToolResult, to_tool_result
+
+LOOK_AGAIN = 5.0
+"""After how many seconds a question is read again if there is no stream that says when it changes."""
 
 
 async def settled_or_asked_back(
@@ -73,6 +77,10 @@ async def _change(desk: Desk, question: Question, timeout: float | None) -> None
 
 
 async def _next_message(desk: Desk, question: Question) -> None:
-    async with aclosing(desk.messages(question.id, after=question.thread)) as messages:
-        async for _ in messages:
-            return
+    """Return when somebody asks back; also after a while if the server has too many streams to say so."""
+    try:
+        async with aclosing(desk.messages(question.id, after=question.thread)) as messages:
+            async for _ in messages:
+                return
+    except TooManyRequests:
+        await asyncio.sleep(LOOK_AGAIN)
