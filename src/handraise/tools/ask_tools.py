@@ -14,12 +14,16 @@ from handraise import AlreadySettled, Desk, InvalidQuestion, Problem, Question, 
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import text_problem
 from handraise.questions import QuestionOptions
+from handraise.tools.ask_specs import (
+    ASK_CLARIFYING_QUESTION,
+    ASK_HUMAN,
+    CLARIFY,
+    HUMAN_INTERVENTION_REQUEST,
+)
 from handraise.tools.asked_back import settled_or_asked_back
 from handraise.tools.idempotent_post import Call, Posted, origin_of, post_once
 from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result
 from handraise.tools.tool_arguments import (
-    MAX_CHOICES,
-    MAX_QUESTIONS,
     Arguments,
     Intent,
     ReadArguments,
@@ -118,7 +122,7 @@ class AskTool:
         If `timeout` passes first, the status is `still_pending` and nothing changes.
         """
         ids = list(question_ids)
-        questions = [await self.get_own(each) for each in ids]
+        questions = [await self._get_in_conversation(each) for each in ids]
         results = await self._results(ids, timeout=timeout)
         batches = [origin_of(each).get("batch") for each in questions]
         if len(ids) == 1 and batches[0] is None:
@@ -222,10 +226,14 @@ class AskTool:
 
     async def get_own(self, question_id: str) -> Question:
         """The question with this id, if this tool asked it; else raises `QuestionNotFound`."""
+        question = await self._get_in_conversation(question_id)
+        if origin_of(question).get("tool") not in self._names:
+            raise QuestionNotFound(question_id, self._desk.workspace)
+        return question
+
+    async def _get_in_conversation(self, question_id: str) -> Question:
         question = await self._desk.get(question_id)
         if (question.conversation, question.asker) != (self.conversation, self._desk.asker):
-            raise QuestionNotFound(question_id, self._desk.workspace)
-        if origin_of(question).get("tool") not in self._names:
             raise QuestionNotFound(question_id, self._desk.workspace)
         return question
 
@@ -375,128 +383,3 @@ Tool = TypeVar("Tool", bound=NamedTool)
 def find_tool(tools: Iterable[Tool], name: str) -> Tool | None:
     """The tool with this name, or None."""
     return next((tool for tool in tools if tool.answers_to(name)), None)
-
-
-_CHOICES = {
-    "type": "array",
-    "items": {"type": "string"},
-    "maxItems": MAX_CHOICES,
-    "description": "What the user can choose from. Leave it out for an open question.",
-}
-_MULTI_SELECT = {"type": "boolean", "description": "Whether the user may choose several of the choices."}
-
-_CONTEXT = {"type": "string", "description": "Why you need to know, for the person to answer well."}
-_ANY_CHOICES = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "What the person can choose from. Leave it out for an open question.",
-}
-
-ASK_HUMAN = ToolSpec(
-    "ask_human",
-    "Ask a person if you cannot go on without their answer. Be specific and brief, and ask only what you cannot "
-    "find out yourself. Put what can be chosen into choices, never into the text of the question. Ask several "
-    "questions at once only if none depends on another. This is not an approval: do not use it before a "
-    "dangerous action.",
-    {
-        "type": "object",
-        "properties": {
-            "question": {"type": "string", "description": "One question. Not together with questions."},
-            "choices": _ANY_CHOICES,
-            "multi_select": _MULTI_SELECT,
-            "context": _CONTEXT,
-            "questions": {
-                "type": "array",
-                "maxItems": MAX_QUESTIONS,
-                "description": "Several independent questions instead of one.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": {"type": "string", "description": "Comes back with the answer."},
-                        "question": {"type": "string"},
-                        "choices": _ANY_CHOICES,
-                        "multi_select": _MULTI_SELECT,
-                        "context": _CONTEXT,
-                    },
-                    "required": ["question"],
-                    "additionalProperties": False,
-                },
-            },
-        },
-        "additionalProperties": False,
-    },
-)
-
-CLARIFY = ToolSpec(
-    "clarify",
-    "Ask the user when you cannot go on without knowing. Put what can be chosen into choices, never into the "
-    "text of the question. Ask several questions at once only if none depends on another. If little "
-    "depends on it, decide yourself. This is not an approval: do not use it before a dangerous action.",
-    {
-        "type": "object",
-        "properties": {
-            "question": {"type": "string", "description": "One question. Not together with questions."},
-            "choices": _CHOICES,
-            "multi_select": _MULTI_SELECT,
-            "questions": {
-                "type": "array",
-                "maxItems": MAX_QUESTIONS,
-                "description": "Several independent questions instead of one.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": {"type": "string", "description": "Comes back with the answer."},
-                        "question": {"type": "string"},
-                        "choices": _CHOICES,
-                        "multi_select": _MULTI_SELECT,
-                    },
-                    "required": ["question"],
-                    "additionalProperties": False,
-                },
-            },
-        },
-        "additionalProperties": False,
-    },
-)
-
-ASK_CLARIFYING_QUESTION = ToolSpec(
-    "ask_clarifying_question",
-    "Ask the user one question that is answered in their own words. Be specific and brief, and ask only what "
-    "you cannot find out.",
-    {
-        "type": "object",
-        "properties": {
-            "question": {"type": "string", "description": "What you ask the user."},
-            "context": {
-                "type": "string",
-                "description": "Why you need to know, for the user to answer well.",
-            },
-        },
-        "required": ["question"],
-        "additionalProperties": False,
-    },
-)
-
-HUMAN_INTERVENTION_REQUEST = ToolSpec(
-    "human_intervention_request",
-    "Let a person decide between options before you go on. You get the option that was chosen.",
-    {
-        "type": "object",
-        "properties": {
-            "prompt": {"type": "string", "description": "What is to be decided."},
-            "options": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
-                "description": "What can be chosen, one short text each.",
-            },
-            "context": {
-                "type": "object",
-                "description": "What helps to decide.",
-                "additionalProperties": True,
-            },
-        },
-        "required": ["prompt", "options"],
-        "additionalProperties": False,
-    },
-)
