@@ -264,6 +264,17 @@ async def test_what_is_no_reply_tells_the_model_what_to_change_and_writes_nothin
     assert (await desk.get(question.id)).thread == 1
 
 
+JUNK: list[Any] = ["", "not json", "[]", "null", b"\xff", "{" * 100_000, {"question_id": {"a": []}}, None, 7]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=range(len(JUNK)))
+async def test_junk_from_a_model_is_a_result_and_no_error(replying: ReplyTool, junk: Any) -> None:
+    assert (await soon(replying.execute(junk))).status == "invalid"
+    started = await replying.start(junk)
+    assert isinstance(started, ToolResult)
+    assert started.status == "invalid"
+
+
 async def test_a_model_replies_only_about_what_its_own_tools_asked(desk: Desk) -> None:
     foreign = await desk.post("Which?", conversation="c", replies="model")
     others = await desk.scoped(asker="other").post("Which?", conversation="c", replies="model")
