@@ -13,7 +13,6 @@ from typing import Any, Unpack
 
 from handraise import Approval, Choice, InvalidQuestion, NotApproved, Open, Question, StillPending
 from handraise.blocking import BlockingDesk
-from handraise.desk.blocking_desk import BlockingReply
 from handraise.errors import AlreadyConsumed, MissingExtra
 from handraise.forms import coerce_choices
 from handraise.integrations.pause_questions import ASK_HUMAN
@@ -22,6 +21,7 @@ from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
 from handraise.questions import QuestionOptions
 from handraise.tools import ToolResult, to_tool_result
+from handraise.tools.approvals import BlockingReply
 from handraise.tools.automatic_reports import error_report, result_report, send_report_blocking
 
 try:

@@ -20,10 +20,10 @@ from pydantic_core import PydanticSerializationError
 
 from handraise import Approval, Desk, Field, InvalidQuestion, Problem
 from handraise.blocking import BlockingDesk
-from handraise.desk.blocking_desk import BlockingReply
 from handraise.errors import AnswerTypeMismatch
 from handraise.forms import Risk, Scope
 from handraise.model.answer_types import typed
+from handraise.model.thread_messages import ThreadMessage
 from handraise.ports.desk import ReplyWith
 from handraise.questions import QuestionOptions
 from handraise.tools.automatic_reports import (
@@ -37,6 +37,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Arguments = Mapping[str, Any]
+
+BlockingReply = Callable[[ThreadMessage], str | None]
+"""Gives the reply to what a person asked back, on a blocking desk; None replies nothing."""
 
 
 class ApprovalOptions(QuestionOptions, total=False):
