@@ -15,6 +15,8 @@ CELLS = {
     "several at once": "two questions are pending in one run, answered in reverse order, each reaching its own call",
     "asks once": "retried or replayed code asks the same question, and not another one",
     "other endings": "declined and expired reach the model as such, and are never taken for an answer",
+    "asks back": "a person asks something about the question, the model replies (in temporal, dbos, restate, a2a, llama-index "
+    "and smolagents the program), and the same question goes on; the page of each says about which questions",
 }
 INTEGRATIONS = (
     "mcp",

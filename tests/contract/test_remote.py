@@ -20,6 +20,7 @@ from handraise.model.thread_messages import ThreadMessage
 from handraise.signing.key_files import make_key
 from handraise.testing.contract import Backend, DeskContract
 from handraise.testing.contract.backend import STOPPER, WHY
+from handraise.tools import ask_human, reply_to_person
 from handraise.wire.credentials import Credentials
 from support.issuer import issuer_at
 from support.server_process import SharedClock, free_clock, server_process
@@ -194,3 +195,26 @@ class ThreadedDesk:
             if "shutdown" in str(error):
                 return work(*args)
             raise
+
+
+async def test_a_models_call_ends_when_a_person_asks_back_and_its_reply_continues_it(
+    server: str, credentials: Credentials, workspace: str
+) -> None:
+    async with open_desk(server, credentials=credentials, workspace=workspace) as desk:
+        asking = ask_human(desk, conversation="c")
+        replying = reply_to_person([asking])
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            call = group.create_task(asking.execute({"question": "Which region?"}, call_id="call_1"))
+            while not (pending := (await desk.list_pending(conversation="c")).items):
+                await asyncio.sleep(0.01)
+            await desk.note(pending[0].id, "I know them", by="ana")
+            await desk.ask_back(pending[0].id, "Which customer?", by="ana")
+        result = call.result()
+        assert [(each.number, each.text) for each in result.messages] == [(2, "Which customer?")]
+        reply = {"question_id": pending[0].id, "message": 2, "text": "Customer 12."}
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            call = group.create_task(replying.execute(reply, call_id="call_2"))
+            while (await desk.get(pending[0].id)).is_askers_turn:
+                await asyncio.sleep(0.01)
+            await desk.answer(pending[0].id, "eu", by="ana")
+        assert (call.result().status, call.result().text) == ("answered", "eu")

@@ -355,6 +355,24 @@ async def test_an_approval_shows_its_action_and_gives_a_decision(text: str, *, a
     assert bool(decision) is approved
 
 
+async def test_an_approval_in_a_chat_does_not_cover_what_was_written_elsewhere() -> None:
+    async def decide(agent: Scripted, message: IncomingMessage) -> AgentReply:
+        pending = await agent.get_pending_ask()
+        assert pending is not None
+        return await agent.handle_pending_ask(pending, message.text, lambda *_: AgentReply("paid"))
+
+    async with chat_with(
+        Scripted(ask("Pay?", form=Approval.of("pay", {"amount": 12})), decide, decide)
+    ) as chat:
+        question_id = waited_for(await chat.write("go"))
+        person = (await chat.desk.get(question_id)).recipients[0]
+        await chat.desk.note(question_id, "It was paid on Monday", by=person)
+        assert (await chat.write("approve")).waiting_for == question_id
+        assert "Read the conversation, then decide again." in chat.said[-1]
+        await chat.write("deny")
+        assert (await chat.desk.get(question_id)).status == "answered"
+
+
 async def test_the_form_decides_first_then_the_validator_then_the_judge() -> None:
     seen: list[str] = []
 

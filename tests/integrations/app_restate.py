@@ -52,7 +52,7 @@ def services(desk: Desk, log: Path) -> restate.Service:
     @service.handler()
     async def refunds(ctx: restate.Context) -> dict[str, Any]:
         refund = Approval.of("send_refund", {"order": "A-17", "amount": 40}, editable=["amount"])
-        return (await request_approval(ctx, desk, refund)).arguments
+        return (await request_approval(ctx, desk, refund, replies="program")).arguments
 
     @service.handler()
     async def deploys(ctx: restate.Context) -> Any:

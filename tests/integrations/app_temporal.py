@@ -69,7 +69,7 @@ class Refunds:
     @workflow.run
     async def run(self) -> dict[str, Any]:
         refund = Approval.of("send_refund", {"order": "A-17", "amount": 40}, editable=["amount"])
-        return (await request_approval(refund)).arguments
+        return (await request_approval(refund, replies="program")).arguments
 
 
 @workflow.defn

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
-from handraise import Choice, open_desk
+from handraise import Choice, Desk, Question, open_desk
+from handraise.model.provenance import Provenance
 from tests.integrations.processes import ROOT, asked, started
 
 
@@ -30,3 +35,52 @@ async def killed_while_three_things_wait(app: str, address: str, folder: Path) -
         assert '"text":"No."' in more
         assert len((await desk.list_settled(conversation=key)).items) == 4
     assert log.read_text().splitlines() == ["looked up Ana", "looked up Ben", "refunded 25 for A-17"]
+
+
+SOON = 20.0
+
+
+async def ask_back_and_answer(desk: Desk, *, answer: str = "So.") -> Question:
+    """A person asks the model back, reads its reply, and answers; the question as it is then."""
+    [question] = await asked(desk)
+    assert question.replies == "model"
+    await desk.ask_back(question.id, "Which customer?", by="ana")
+    async with asyncio.timeout(SOON):
+        while (await desk.get(question.id)).is_askers_turn:
+            await asyncio.sleep(0.01)
+    assert [each.text for each in await desk.thread(question.id)] == ["Which customer?", "Customer 12."]
+    return await desk.answer(question.id, answer, by="ana")
+
+
+def reply_to(result: str) -> dict[str, Any] | None:
+    """What a model sends to `reply_to_person` after this result; None if the result does not ask for it."""
+    try:
+        told = json.loads(result)
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or told.get("status") != "asked_back":
+        return None
+    assert "reply_to_person" in told["reason"]
+    [message] = told["messages"]
+    assert (message["by"], message["text"]) == ("ana", "Which customer?")
+    return {"question_id": told["question_id"], "message": message["number"], "text": "Customer 12."}
+
+
+async def ask_back_to_program(desk: Desk, question: Question) -> None:
+    """A person asks back, and the program replies beside its run or workflow, from the record alone."""
+    assert question.replies == "program"
+
+    async def program() -> None:
+        async with aclosing(desk.messages(question.id)) as messages:
+            async for message in messages:
+                await desk.reply(question.id, f"{message.text} Customer 12.", to=message.number)
+                return
+
+    async with asyncio.timeout(SOON), asyncio.TaskGroup() as group:
+        group.create_task(program())
+        await desk.ask_back(question.id, "Which customer?", by="ana")
+    assert (await desk.thread(question.id))[1].text == "Which customer? Customer 12."
+
+
+SEEN = Provenance(seen=2)
+"""What a person has seen who asked back and read the reply."""

@@ -41,6 +41,7 @@ from handraise.integrations.waker import NobodyWaits
 from support.free_port import free_port
 from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, SOON, asked, listening, started
+from tests.integrations.shop import ask_back_to_program
 
 AGENT = "examples/integrations/a2a_agent.py"
 RUN = "examples/integrations/a2a_run.py"
@@ -290,6 +291,18 @@ async def test_somebody_elses_agent_is_told_the_answer_or_that_there_is_none(des
     assert get_data_parts(agent.heard[2].parts) == [{"handraise": {"answers": {"answer": {"nights": 3.0}}}}]
     assert said[3] == "No answer: declined by ana: not my business."
     assert len(said) == 4
+
+
+@shows("a2a", "asks back")
+async def test_a_program_replies_for_a_remote_agent_to_a_person_who_asks_back(desk: Desk) -> None:
+    agent = Plain([new_text_part("Which city?")])
+    async with serving(agent) as client:
+        running = asyncio.create_task(RemoteAgent(client, desk).run(GO, key="trip", replies="program"))
+        (city,) = await asked(desk)
+        await ask_back_to_program(desk, city)
+        await desk.answer(city.id, "Bern", by="ana")
+        await running
+    assert [get_message_text(each) for each in agent.heard] == ["Refund A-17.", "Bern"]
 
 
 async def test_a_schema_that_no_person_could_be_shown_is_refused_and_nobody_is_asked(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -30,6 +31,7 @@ from handraise.integrations import agent_framework
 from handraise.testing import ManualClock
 from tests.integrations.cells import LONG_WAY, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
+from tests.integrations.shop import ask_back_and_answer, reply_to
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -140,6 +142,32 @@ async def test_what_is_not_an_answer_reaches_the_model_as_such(tmp_path: Path) -
     said = "\n".join(model.read)
     assert "drop: Not approved, and not executed: denied by ana: no" in said
     assert "drop: Not approved, and not executed: expired without an answer." in said
+
+
+class Replying(Scripted):
+    """Asks, replies to whoever asks back, and ends."""
+
+    async def _inner_get_response(
+        self, *, messages: Sequence[Message], stream: bool, options: Mapping[str, Any], **kwargs: Any
+    ) -> ChatResponse[Any]:
+        contents = [content for message in messages for content in message.contents]
+        told = [str(each.result) for each in contents if each.type == "function_result"]
+        if told and (reply := reply_to(told[-1])):
+            call = Content.from_function_call(f"reply-{len(told)}", "reply_to_person", arguments=reply)
+            return ChatResponse(messages=[Message("assistant", [call])])
+        return await super()._inner_get_response(messages=messages, stream=stream, options=options, **kwargs)
+
+
+@shows("agent-framework", "asks back")
+async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
+    model = Replying(("call-1", "ask_human", {"question": "Why?"}))
+    tools = (agent_framework.ask_human, agent_framework.reply_to_person)
+    going = run(model, desk, *tools, replies="model")
+    question = await ask_back_and_answer(desk)
+    await going
+    results = [json.loads(each) for each in model.told[-1].values()]
+    assert [each["status"] for each in results] == ["asked_back", "answered"]
+    assert [each.id for each in (await desk.list_settled()).items] == [question.id]
 
 
 async def test_an_approval_that_a_dead_process_took_along_is_not_used_again(desk: Desk) -> None:

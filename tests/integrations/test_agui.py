@@ -26,9 +26,11 @@ import handraise
 from handraise import Answered, Approval, Desk, Form, Responder, open_desk
 from handraise.integrations.agui import AguiAgent, RunFailed, agui_route
 from handraise.integrations.agui.transcript import patched
+from handraise.tools import ApprovedTool, ToolResult, reply_to_person
 from support.free_port import free_port
 from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, listening, started
+from tests.integrations.shop import reply_to
 
 EVENT: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Event)
 SERVE = "examples/integrations/agui_serve.py"
@@ -269,6 +271,68 @@ async def test_a_question_of_another_thread_cannot_be_answered_in_this_one(desk:
         assert (await page.client.post("/agent", content=b"{" * 9_000_000)).status_code == 413
     assert (await desk.get(elsewhere.id)).outcome is None
     assert ran == ["t-1 for ana"]
+
+
+@shows("ag-ui", "asks back")
+async def test_a_person_asks_back_at_the_front_end_and_the_agent_replies(desk: Desk) -> None:
+    refunds: list[str] = []
+
+    def refund(order: str) -> str:
+        """Refund an order."""
+        refunds.append(order)
+        return "sent"
+
+    tool = ApprovedTool(refund, desk=desk, conversation="t-1")
+    replying = reply_to_person([tool])
+    read: list[ToolResult] = []
+
+    async def agent(run: RunAgentInput, by: Responder) -> AsyncGenerator[BaseEvent, None]:
+        del run, by
+        result = await tool.start({"order": "A-17"}, call_id="call-1")
+        if isinstance(result, ToolResult) and (reply := reply_to(result.content)):
+            read.append(result)
+            result = await replying.start(reply, call_id="call-2")
+        if isinstance(result, ToolResult):
+            read.append(result)
+        return
+        yield
+
+    async with (
+        serving(agui_route("/agent", desk, agent, person=signed_in)) as base,
+        page_of(base, "ana") as page,
+    ):
+        await page.run()
+        shown = page.interrupt("approval")
+        assert shown["metadata"]["handraise"]["replies"] == "model"
+        await page.run(resume=[resolved(shown, {"askBack": "Which customer?"})])
+        shown = page.interrupt("approval")
+        thread = shown["metadata"]["handraise"]["thread"]
+        assert [(each["by"], each["text"]) for each in thread] == [
+            ("ana", "Which customer?"),
+            ("agent", "Customer 12."),
+        ]
+        assert shown["responseSchema"]["properties"]["seen"] == {"const": 2}
+        for seen in ({}, {"seen": 1}, {"seen": True}, {"seen": "2"}):
+            events = await page.run(resume=[resolved(shown, {"approved": True, **seen})])
+            assert [each["name"] for each in events if each["type"] == "CUSTOM"] == ["handraise:ignored"]
+        assert refunds == []
+        await page.run(resume=[resolved(shown, {"approved": True, "seen": 2})])
+    assert refunds == ["A-17"]
+    assert [each.status for each in read] == ["asked_back", "answered"]
+    question = await desk.get(shown["id"])
+    assert (question.report is not None, question.thread) == (True, 2)
+
+
+async def test_without_a_reply_tool_the_front_end_cannot_ask_back(desk: Desk) -> None:
+    question = await desk.post("May I?", form=Approval.of("drop"), conversation="t-1")
+    async with (
+        serving(agui_route("/agent", desk, quiet([]), person=signed_in)) as base,
+        page_of(base, "ana") as page,
+    ):
+        await page.run(resume=[resolved({"id": question.id}, {"askBack": "Why?"})])
+        assert "replies" not in page.interrupt("approval")["metadata"]["handraise"]
+    after = await desk.get(question.id)
+    assert (after.thread, after.outcome) == (0, None)
 
 
 async def test_high_risk_needs_more_evidence_than_a_program_in_between(desk: Desk) -> None:
@@ -540,6 +604,9 @@ async def test_a_pydantic_ai_agent_is_answered_from_our_inbox(desk: Desk) -> Non
         await desk.answer(question.id, "approve", by="ana")
         end = await running
     assert sent == ["a@b.c"]
+    report = (await desk.get(question.id)).report
+    assert report is not None
+    assert (report.ok, report.text) == (True, "sent")
     assert end.messages[-1]["content"] == "All done."
 
 

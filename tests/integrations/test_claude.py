@@ -26,9 +26,11 @@ from claude_agent_sdk import (
 )
 
 from handraise import Desk, StoreUnavailable
+from handraise.errors import CannotAskBack
 from handraise.integrations.claude_agent import asking, deferring, settled
 from handraise.integrations.claude_code import ToolCalls, answer_hook
-from tests.integrations.cells import ON_BOTH, killed_in_the_gate, more_processes, shows
+from handraise.model.provenance import Provenance
+from tests.integrations.cells import ON_BOTH, cannot, killed_in_the_gate, more_processes, shows
 from tests.integrations.fake_anthropic import KEY, Anthropic, anthropic, tool_use
 from tests.integrations.processes import SOON, asked, people, started, until
 
@@ -74,8 +76,10 @@ class Setup:
         hook: HookMatcher | None = None,
         resume: str | None = None,
         settings: Path | None = None,
+        **more: Any,
     ) -> ResultMessage:
         options = ClaudeAgentOptions(
+            **more,
             resume=resume,
             settings=str(settings) if settings else None,
             can_use_tool=can_use_tool,
@@ -186,6 +190,71 @@ async def test_a_call_runs_as_the_person_changed_it(setup: Setup) -> None:
     assert (await run).stop_reason == "end_turn"
     assert written(setup, "toolu_1") == "changed"
     assert (await setup.desk.get(question.id)).consumed_at is not None
+
+
+@shows("claude-agent-sdk", "asks back")
+async def test_a_person_asks_back_about_a_call_and_it_runs_once_claude_has_replied(setup: Setup) -> None:
+    setup.api.script = [write("toolu_1", setup.folder)]
+    permission = asking(setup.desk, editable={"Write": ["content"]}, replies="model")
+    run = asyncio.create_task(
+        setup.run(can_use_tool=permission, mcp_servers={"handraise": permission.server})
+    )
+    [question] = await asked(setup.desk)
+    again = {**write("toolu_1", setup.folder), "id": "toolu_3"}
+    reply = {"question_id": question.id, "message": 1, "text": "Ana's."}
+    setup.api.script += [
+        tool_use("toolu_2", "mcp__handraise__reply_to_person", **reply),
+        again,
+        {**again, "id": "toolu_4"},
+    ]
+    await setup.desk.ask_back(question.id, "Whose file?", by="ana")
+    await until(lambda: replied(setup.desk, question.id))
+    assert '"status":"asked_back"' in setup.api.text_of("toolu_1")
+    assert written(setup, "toolu_1") is None
+    edited = {"decision": "approve", "arguments": {"content": "changed"}}
+    await setup.desk.answer(question.id, edited, by="ana", provenance=Provenance(seen=2))
+    [second] = await asked(
+        setup.desk
+    )  # an approval is used once: the same call once more is another question
+    assert written(setup, "toolu_1") == "changed"
+    assert second.id != question.id
+    await setup.desk.answer(second.id, "deny", by="ana")
+    assert (await run).stop_reason == "end_turn"
+    assert "call Write again" in setup.api.text_of("toolu_2")
+    assert [each.text for each in await setup.desk.thread(question.id)] == ["Whose file?", "Ana's."]
+
+
+async def replied(desk: Desk, question_id: str) -> bool:
+    return (await desk.get(question_id)).thread == 2
+
+
+@shows("claude-agent-sdk", "asks back")
+@more_processes
+async def test_a_person_asks_back_about_a_question_of_claude(setup: Setup) -> None:
+    setup.api.script = [tool_use("toolu_1", "AskUserQuestion", questions=[COLOUR])]
+    permission = asking(setup.desk, replies="model")
+    run = asyncio.create_task(
+        setup.run(can_use_tool=permission, mcp_servers={"handraise": permission.server})
+    )
+    [question] = await asked(setup.desk)
+    reply = {"question_id": question.id, "message": 1, "text": "Of the car."}
+    setup.api.script += [tool_use("toolu_2", "mcp__handraise__reply_to_person", **reply)]
+    await setup.desk.ask_back(question.id, "Of what?", by="ana")
+    await until(lambda: replied(setup.desk, question.id))
+    await setup.desk.answer(question.id, "Blue", by="ana")
+    await run
+    assert '"text":"Blue"' in setup.api.text_of("toolu_2")
+
+
+@cannot("claude-code", "asks back", "a hook answers one call, and gives Claude Code no tool to reply with")
+async def test_nobody_replies_for_a_session_that_has_ended_or_from_a_hook(setup: Setup) -> None:
+    with pytest.raises(TypeError, match="Nobody replies"):
+        deferring(setup.desk, replies="model")
+    hook = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": {}, "tool_use_id": "toolu_1"}
+    await answer_hook(ToolCalls(setup.desk), hook, "defer")
+    [question] = await asked(setup.desk)
+    with pytest.raises(CannotAskBack):
+        await setup.desk.ask_back(question.id, "Which?", by="ana")
 
 
 @shows("claude-agent-sdk", "approve")

@@ -31,6 +31,7 @@ from handraise.integrations import dbos as asking
 from handraise.integrations.waker import keep_waking
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, people, started, until
+from tests.integrations.shop import SEEN, ask_back_to_program
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent.parent / "examples" / "integrations" / "dbos_workflow.py"
@@ -57,7 +58,7 @@ def refunds_blocking() -> dict[str, Any]:
 
 @DBOS.workflow()
 async def refunds_async() -> dict[str, Any]:
-    return (await asking.request_approval_async(desks[0], REFUND)).arguments
+    return (await asking.request_approval_async(desks[0], REFUND, replies="program")).arguments
 
 
 @DBOS.workflow()
@@ -170,6 +171,16 @@ async def test_an_answer_from_before_the_waker_started_is_delivered(setup: Setup
     await setup.desk.answer(question.id, "Canary", by="ana")
     async with setup.waker():
         assert await result_of(handle) == "Canary"
+
+
+@shows("dbos", "asks back")
+async def test_a_program_replies_beside_the_workflow_to_a_person_who_asks_back(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await started_as("w-1", refunds_async)
+        [question] = await asked(setup.desk)
+        await ask_back_to_program(setup.desk, question)
+        await setup.desk.answer(question.id, "approve", by="ana", provenance=SEEN)
+        assert await result_of(handle) == {"order": "A-17", "amount": 40}
 
 
 @shows("dbos", "approve", "edit")

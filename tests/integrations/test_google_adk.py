@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator
 from datetime import timedelta
@@ -23,6 +24,7 @@ from handraise.integrations import google_adk
 from handraise.testing import ManualClock
 from tests.integrations.cells import LONG_WAY, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
+from tests.integrations.shop import ask_back_and_answer, reply_to
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -123,6 +125,40 @@ async def test_what_is_not_an_answer_reaches_the_model_as_such(tmp_path: Path) -
     assert ran == []
 
 
+class Replying(Scripted):
+    """Asks, replies to whoever asks back, and ends."""
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: FBT001, FBT002 -- ADK's own
+    ) -> AsyncGenerator[LlmResponse, None]:
+        parts = [part for content in llm_request.contents for part in content.parts or []]
+        told = [part.function_response for part in parts if part.function_response]
+        reply = reply_to(str((told[-1].response or {}).get("result"))) if told else None
+        if reply is None:
+            async for each in super().generate_content_async(llm_request, stream):
+                yield each
+            return
+        call = FunctionCall(id=f"reply-{len(told)}", name="reply_to_person", args=reply)
+        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+
+
+@shows("google-adk", "asks back")
+async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
+    model = Replying(model="scripted", calls=[ask("Why?")], heard=[])
+    agent = LlmAgent(name="agent", model=model, tools=[google_adk.ask_human, google_adk.reply_to_person])
+    runner = Runner(
+        app_name="app", agent=agent, session_service=InMemorySessionService(), auto_create_session=True
+    )
+    going = run(runner, desk, replies="model")
+    question = await ask_back_and_answer(desk)
+    await going
+    results = [json.loads(each["result"]) for each in model.heard[-1].values()]
+    assert [each["status"] for each in results] == ["asked_back", "answered"]
+    assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+
+
 @shows("google-adk", "approve")
 async def test_adks_own_confirmations_are_approvals_too(desk: Desk) -> None:
     ran: list[str] = []
@@ -144,6 +180,28 @@ async def test_adks_own_confirmations_are_approvals_too(desk: Desk) -> None:
     assert ran == ["ana"]
     assert model.heard[-1]["call-ana"] == {"result": "sent"}
     assert "rejected" in str(model.heard[-1]["call-ben"])
+
+
+async def test_what_came_of_an_approved_tool_is_reported(desk: Desk) -> None:
+    def mail(to: str) -> str:
+        if to == "ben":
+            raise ValueError("no such box")
+        return f"sent to {to}"
+
+    for to, report in (
+        ("ana", (True, "sent to ana")),
+        ("ben", (False, "ValueError: no such box")),
+    ):
+        call = FunctionCall(id=f"call-{to}", name="mail", args={"to": to})
+        runner, _ = runner_of(google_adk.approved(mail), calls=[call])
+        going = run(runner, desk.scoped(asker=to))
+        [question] = await asked(desk)
+        await desk.answer(question.id, "approve", by="cleo")
+        await asyncio.wait([going])
+        assert isinstance(going.exception(), ValueError) == (to == "ben")
+        said = (await desk.get(question.id)).report
+        assert said is not None
+        assert (said.ok, said.text) == report
 
 
 async def test_a_call_that_cannot_be_asked_goes_back_to_the_model(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +17,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import handraise
 from handraise import Approval, Choice, Desk, NotApproved, Open, StillPending, open_desk
-from handraise.integrations.langgraph import Graph, ask_human, run
+from handraise.integrations.langgraph import Graph, ask_human, reply_to_person, run
 from handraise.tools import ApprovalOptions
 from tests.integrations.cells import LONG_WAY, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
+from tests.integrations.shop import ask_back_and_answer, reply_to
 
 APP = "tests/integrations/app_langchain.py"
 EXAMPLE = "examples/integrations/langchain_agent.py"
@@ -64,6 +66,34 @@ class Shop:
 
 def refund_of(order: str, amount: int, **more: Any) -> dict[str, Any]:
     return {"name": "refund", "args": {"order": order, "amount": amount, **more}}
+
+
+class Replying(Script):
+    """Asks, replies to whoever asks back, and ends."""
+
+    def _generate(self, messages: list[Any], *more: Any, **options: Any) -> Any:
+        told = [str(each.content) for each in messages if isinstance(each, ToolMessage)]
+        reply = reply_to(told[-1]) if told else None
+        call = {"name": "ask_human", "args": {"question": "Why?"}, "id": "c1"}
+        if reply is not None:
+            call = {"name": "reply_to_person", "args": reply, "id": f"r{len(told)}"}
+        self.i = 0
+        self.responses = [AIMessage("Done.") if told and not reply else AIMessage("", tool_calls=[call])]
+        return super()._generate(messages, *more, **options)
+
+
+@shows("langchain", "asks back")
+async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
+    agent: Graph = create_agent(
+        Replying(responses=[]), [ask_human, reply_to_person], checkpointer=InMemorySaver()
+    )
+    start = {"messages": [("user", "Go.")]}
+    going = asyncio.create_task(run(agent, start, desk=desk, key="t", replies="model"))
+    question = await ask_back_and_answer(desk)
+    messages = (await going)["messages"]
+    first, second = [json.loads(str(each.content)) for each in messages if isinstance(each, ToolMessage)]
+    assert (first["status"], second["status"], second["text"]) == ("asked_back", "answered", "So.")
+    assert [each.id for each in (await desk.list_settled()).items] == [question.id]
 
 
 @shows("langchain", *LONG_WAY)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pydantic
 import pytest
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import interrupt
 
 import handraise
 from handraise import Choice, Declined, Desk, Expired, Form, NotAnswered, StillPending, open_desk
-from handraise.integrations.langgraph import Graph, ask, resume_command, run
+from handraise.integrations.langgraph import Graph, ask, ask_human, reply_to_person, resume_command, run
 from tests.integrations.cells import ON_BOTH, cannot, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
+from tests.integrations.shop import ask_back_and_answer, reply_to
 
 APP = "tests/integrations/app_langgraph.py"
 EXAMPLE = "examples/integrations/langgraph_graph.py"
@@ -61,6 +66,54 @@ async def test_a_graph_that_is_killed_while_two_people_are_asked_goes_on_in_anot
             assert await second.rest() == ["Rolling in eu-1"]
         assert (await desk.list_pending(conversation=arguments[2])).items == []
     assert log.read_text().splitlines() == ["prepared", "deployed Rolling in eu-1"]
+
+
+def replying_graph(checkpointer: InMemorySaver) -> Graph:
+    """A graph with tools of its own: it asks, and replies to whoever asks back."""
+
+    def model(state: MessagesState) -> Any:
+        told = [str(each.content) for each in state["messages"] if isinstance(each, ToolMessage)]
+        if told and (reply := reply_to(told[-1])):
+            call = {"name": "reply_to_person", "args": reply, "id": f"r{len(told)}"}
+        elif told:
+            return {"messages": [AIMessage("Done.")]}
+        else:
+            call = {"name": "ask_human", "args": {"question": "Why?"}, "id": "c1"}
+        return {"messages": [AIMessage("", tool_calls=[call])]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", model)
+    builder.add_node("tools", ToolNode([ask_human, reply_to_person]))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=checkpointer)
+
+
+@shows("langgraph", "asks back")
+async def test_a_person_asks_back_and_a_graph_that_is_run_again_replies_once(desk: Desk) -> None:
+    checkpointer = InMemorySaver()
+
+    async def go_on(timeout: float | None = 0) -> Any:
+        graph = replying_graph(checkpointer)
+        start = {"messages": [("user", "Go.")]}
+        return await run(graph, start, desk=desk, key="t", replies="model", timeout=timeout)
+
+    with pytest.raises(StillPending):
+        await go_on()
+    answering = asyncio.create_task(ask_back_and_answer(desk))
+    [question] = await asked(desk)
+    async with asyncio.timeout(20):
+        while not (await desk.get(question.id)).thread:
+            await asyncio.sleep(0.01)
+    for _ in range(2):
+        with suppress(StillPending):
+            await go_on()
+    result = await go_on(timeout=None)
+    assert (await answering).id == question.id
+    told = [json.loads(str(each.content)) for each in result["messages"] if isinstance(each, ToolMessage)]
+    assert [each["status"] for each in told] == ["asked_back", "answered"]
+    assert ((await desk.get(question.id)).thread, len((await desk.list_settled()).items)) == (2, 1)
 
 
 async def test_an_approval_is_refused_in_one_sentence_and_a_corrected_node_goes_on(desk: Desk) -> None:

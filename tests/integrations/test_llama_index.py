@@ -16,6 +16,7 @@ from handraise.integrations import llama_index
 from handraise.testing import ManualClock
 from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
+from tests.integrations.shop import SEEN, ask_back_to_program
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -88,6 +89,16 @@ async def test_what_is_not_an_answer_reaches_the_step_as_such(tmp_path: Path) ->
     assert booked == "expired without an answer"
 
 
+@shows("llama-index", "asks back")
+async def test_a_program_replies_beside_the_workflow_to_a_person_who_asks_back(desk: Desk) -> None:
+    going = run(desk, replies="program")
+    for answer in ("Bern", {"n": 3}, "approve"):
+        (question,) = await asked(desk)
+        await ask_back_to_program(desk, question)
+        await desk.answer(question.id, answer, by="ana", provenance=SEEN)
+    assert (await going)[-1] == {"city": "Bern"}
+
+
 @shows("llama-index", "asks once")
 async def test_a_run_that_is_made_again_at_every_question_asks_each_once(desk: Desk) -> None:
     answers: dict[str, Any] = {"Which city?": "Bern", "How long?": {"n": 3}, "May I run book?": "approve"}
@@ -134,6 +145,33 @@ async def test_an_approval_is_given_out_once_though_its_step_runs_again(desk: De
     with pytest.raises(handraise.errors.AlreadyConsumed):
         await going
     assert ran == ["users"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_came_of_an_approved_function_is_reported(desk: Desk, *, fails: bool) -> None:
+    def drop(table: str, limit: int) -> str:
+        if fails:
+            raise ValueError("not this one")
+        return f"dropped {limit} of {table}"
+
+    class Drops(Workflow):
+        @step
+        async def plan(self, ctx: Context[Any], start: StartEvent) -> StopEvent:
+            table = {"table": str(start.get("who")), "limit": 3}
+            return StopEvent(result=await llama_index.run_approved(ctx, "d", drop, table, editable=["limit"]))
+
+    going = run(desk, Drops(timeout=None))
+    (question,) = await asked(desk)
+    await desk.answer(question.id, {"decision": "approve", "arguments": {"limit": 2}}, by="ana")
+    await asyncio.wait([going])
+    report = (await desk.get(question.id)).report
+    assert report is not None
+    if fails:
+        assert isinstance(going.exception(), ValueError)
+        assert (report.ok, report.text) == (False, "ValueError: not this one")
+    else:
+        assert (report.ok, report.text) == (True, going.result())
+        assert report.text == "dropped 2 of ana"
 
 
 async def test_what_no_person_could_be_shown_is_an_error_of_the_workflow(desk: Desk) -> None:

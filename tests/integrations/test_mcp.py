@@ -42,7 +42,7 @@ REFUND = {
 async def test_the_tools_are_told_with_their_parameters(era: str) -> None:
     async with table(era) as t:
         tools = {each.name: each for each in (await t.client.list_tools()).tools}
-    assert list(tools) == ["ask_human", "request_approval", "collect_answer"]
+    assert list(tools) == ["ask_human", "request_approval", "collect_answer", "reply_to_person"]
     for each in tools.values():
         assert each.input_schema["additionalProperties"] is False
         assert each.description

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from handraise import Approval
 from handraise.model.provenance import Provenance
-from tests.integrations.app_mcp_clients import LEGACY, MODERN, AtClient, accept, table
+from tests.integrations.app_mcp_clients import LEGACY, MODERN, SOON, AtClient, accept, table
 from tests.integrations.cells import shows
 
 both_eras = pytest.mark.parametrize("era", [LEGACY, MODERN])
@@ -98,3 +99,71 @@ async def test_a_model_cannot_talk_the_risk_down(era: str) -> None:
         question = await t.desk.get(left["question_id"])
     assert isinstance(question.form, Approval)
     assert question.form.risk == "medium"
+
+
+@both_eras
+@shows("mcp", "asks back")
+async def test_a_person_asks_back_and_the_reply_continues_the_same_call(era: str) -> None:
+    async with table(era) as t:
+        calling = asyncio.create_task(t.call("request_approval", **REFUND))
+        [question] = await t.asked()
+        await t.desk.ask_back(question.id, "Which parcel?", by="bo")
+        result = await calling
+        assert (result["status"], result["approved"]) == ("asked_back", False)
+        assert result["messages"] == [{"number": 1, "by": "bo", "text": "Which parcel?"}]
+        assert "reply_to_person" in result["note"]
+        assert (await t.call("request_approval", **REFUND)) == result
+        assert (await t.call("collect_answer", question_id=question.id)) == result
+        reply = {"question_id": question.id, "message": 1, "text": "The lost one."}
+        calling = asyncio.create_task(t.call("reply_to_person", **reply))
+        async with asyncio.timeout(SOON):
+            while (await t.desk.get(question.id)).is_askers_turn:
+                await asyncio.sleep(0.01)
+        await t.desk.answer(question.id, "approve", by="bo", provenance=Provenance(seen=2))
+        result = await calling
+        again = await t.call("reply_to_person", **reply)
+        [only] = await t.all()
+    assert (only.id, only.thread, only.replies) == (question.id, 2, "model")
+    assert (result["approved"], result["action"]["tool"], again["approved"]) == (True, "refund", False)
+
+
+@both_eras
+async def test_a_client_shows_the_thread_and_its_user_approves_what_they_saw(era: str) -> None:
+    user = AtClient([accept(decision="approve", **{"arguments.amount": 40})])
+    async with table(era, user=user) as t:
+        asked = await t.call("request_approval", **REFUND, wait_seconds=0)
+        await t.desk.ask_back(asked["question_id"], "Which \u202eparcel?", by="bo")
+        assert (await t.call("collect_answer", question_id=asked["question_id"]))["status"] == "asked_back"
+        assert user.shown == []
+        reply = {"question_id": asked["question_id"], "message": 1, "text": "The lost one."}
+        result = await t.call("reply_to_person", **reply)
+    [form] = user.shown
+    assert form.message.endswith(
+        "bo asks the agent:\n> Which ‹U+202E›parcel?\nagent replies:\n> The lost one."
+    )
+    assert result["approved"] is True
+
+
+@both_eras
+async def test_an_approval_of_a_form_that_shows_less_than_was_written_does_not_count(era: str) -> None:
+    async with table(era, user=(user := AtClient())) as t:
+
+        async def approves_too_late() -> Any:
+            [question] = await t.asked()
+            await t.desk.note(question.id, "The customer has it already", by="bo")
+            return accept(decision="approve", **{"arguments.amount": 40})
+
+        user.fills.append(approves_too_late)
+        result = await t.call("request_approval", **REFUND, wait_seconds=0.5)
+    assert (result["status"], result["approved"]) == ("still_pending", False)
+    assert "does not count" in result["note"]
+
+
+@both_eras
+async def test_what_is_no_reply_is_refused_in_words(era: str) -> None:
+    async with table(era) as t:
+        result = await t.call("reply_to_person", question_id="nope", message=1, text="Because.")
+        assert (result["status"], result["code"]) == ("failed", "question_not_found")
+        result = await t.call("reply_to_person", question_id="nope", text="")
+    assert result["status"] == "invalid"
+    assert {each["path"] for each in result["problems"]} == {"message", "text"}

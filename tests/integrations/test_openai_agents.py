@@ -26,10 +26,10 @@ from handraise import (
     StillPending,
     open_desk,
 )
-from handraise.integrations.openai_agents import Folder, ask_human, editable, run
+from handraise.integrations.openai_agents import Folder, ask_human, editable, reply_to_person, run
 from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import killed_while_three_things_wait
+from tests.integrations.shop import ask_back_and_answer, killed_while_three_things_wait, reply_to
 
 APP = "tests/integrations/app_openai_agents.py"
 EXAMPLE = "examples/integrations/openai_agent.py"
@@ -173,6 +173,82 @@ async def test_what_expires_is_not_approved(desk: Desk) -> None:
     assert json.loads(results["c1"])["status"] == "expired"
     assert "expired" in results["c2"]
     assert shop.context.refunds == []
+
+
+class Replying(ScriptedModel):
+    """Asks, replies to whoever asks back, and ends."""
+
+    async def get_response(self, system_instructions: Any, input: Any, *more: Any, **options: Any) -> Any:  # noqa: A002 -- the SDK's own name for it
+        outputs = [each["output"] for each in input if "output" in each] if isinstance(input, list) else []
+        if outputs and (reply := reply_to(outputs[-1])):
+            self.enqueue([function_call("reply_to_person", reply, call_id=f"r{len(outputs)}")])
+        else:
+            said = assistant_message("Done.") if outputs else ask_of("c1", question="Why?")
+            self.enqueue([said])
+        return await super().get_response(system_instructions, input, *more, **options)
+
+
+def replying() -> tuple[Agent[Any], Replying]:
+    model = Replying()
+    return Agent(name="shop", model=model, tools=[ask_human, reply_to_person]), model
+
+
+@shows("openai-agents", "asks back")
+async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
+    agent, model = replying()
+    going = asyncio.create_task(run(agent, "Go.", desk=desk, key="k", replies="model"))
+    question = await ask_back_and_answer(desk)
+    assert (await going).final_output == "Done."
+    last = model.last_call
+    assert last is not None
+    first, second = [json.loads(each["output"]) for each in last.input if "output" in each]
+    assert (first["status"], second["status"], second["text"]) == ("asked_back", "answered", "So.")
+    assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+
+
+async def test_a_run_that_is_started_again_after_its_reply_gets_the_answer_and_replies_once(
+    desk: Desk,
+) -> None:
+    agent, _ = replying()
+    with pytest.raises(StillPending):
+        await run(agent, "Go.", desk=desk, key="k", replies="model", timeout=0)
+    [question] = await asked(desk)
+    await desk.ask_back(question.id, "Which customer?", by="ana")
+    with pytest.raises(StillPending) as waiting:
+        await run(agent, "Go.", desk=desk, key="k", replies="model", timeout=0)
+    assert waiting.value.question_ids == (question.id,)
+    assert not (await desk.get(question.id)).is_askers_turn
+    with pytest.raises(StillPending):
+        await run(replying()[0], "Go.", desk=desk, key="k", replies="model", timeout=0)
+    assert (await desk.get(question.id)).thread == 2
+    await desk.answer(question.id, "So.", by="ana")
+    agent, model = replying()
+    await run(agent, "Go.", desk=desk, key="k", replies="model")
+    last = model.last_call
+    assert last is not None
+    [told] = [json.loads(each["output"]) for each in last.input if "output" in each]
+    assert (told["text"], (await desk.get(question.id)).thread) == ("So.", 2)
+
+
+async def test_people_cannot_ask_back_about_an_approval_of_a_paused_call(desk: Desk) -> None:
+    shop = Shop([refund_of("c1", "A-17", 40), function_call("reply_to_person", {"text": "?"}, call_id="c2")])
+    shop.tools.append(reply_to_person)
+    running = asyncio.create_task(shop.run(desk, replies="model"))
+    [question] = await asked(desk)
+    assert question.replies is None
+    await desk.answer(question.id, "approve", by="ana")
+    results = await running
+    assert (results["c1"], json.loads(results["c2"])["status"]) == ("refunded 40", "invalid")
+
+
+async def test_a_model_replies_only_about_a_question_of_its_own_run(desk: Desk) -> None:
+    other = await desk.post("Which?", replies="model", state={"run": "another"})
+    await desk.ask_back(other.id, "Why?", by="ana")
+    reply = {"question_id": other.id, "message": 1, "text": "Because."}
+    shop = Shop([function_call("reply_to_person", reply, call_id="c1")], tools=[reply_to_person])
+    results = await shop.run(desk, replies="model")
+    assert json.loads(results["c1"])["problems"][0]["path"] == "question_id"
+    assert (await desk.get(other.id)).thread == 1
 
 
 async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) -> None:

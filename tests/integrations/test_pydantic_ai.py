@@ -28,10 +28,10 @@ from pydantic_ai.toolsets import ExternalToolset
 
 import handraise
 from handraise import Approval, Desk, InvalidQuestion, KeyConflict, Open, StillPending
-from handraise.integrations.pydantic_ai import Folder, ask_human, asks, inline, run
+from handraise.integrations.pydantic_ai import Folder, ask_human, asks, inline, reply_to_person, run
 from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import killed_while_three_things_wait
+from tests.integrations.shop import ask_back_and_answer, killed_while_three_things_wait, reply_to
 
 APP = "tests/integrations/app_pydantic_ai.py"
 EXAMPLE = "examples/integrations/pydantic_agent.py"
@@ -114,6 +114,31 @@ async def test_answers_in_reverse_order_reach_their_own_calls(desk: Desk, way: A
     assert json.loads(results["c1"])["text"] == "So."
     assert results["c2"] == "refunded 25"
     assert results["c3"] == "Not approved, and not executed: denied by ana: not paid"
+
+
+class Replying(Shop):
+    """Asks, replies to whoever asks back, and ends."""
+
+    def __init__(self) -> None:
+        super().__init__(tools=[ask_human, reply_to_person])
+
+    def think(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        done = super().think(messages, info)
+        told = [str(part.content) for part in self.results.values()]
+        if told and (reply := reply_to(told[-1])):
+            return ModelResponse([ToolCallPart("reply_to_person", reply, tool_call_id=f"r{len(told)}")])
+        return done if told else ModelResponse([ask_of("c1", question="Why?")])
+
+
+@shows("pydantic-ai", "asks back")
+@WAYS
+async def test_a_person_asks_back_and_the_model_replies(desk: Desk, way: Any) -> None:
+    shop = Replying()
+    going = asyncio.create_task(way(shop, desk, replies="model"))
+    question = await ask_back_and_answer(desk)
+    results = await going
+    assert [json.loads(each)["status"] for each in results.values()] == ["asked_back", "answered"]
+    assert [each.id for each in (await desk.list_settled()).items] == [question.id]
 
 
 @shows("pydantic-ai", "other endings")

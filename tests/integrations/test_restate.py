@@ -24,6 +24,7 @@ from support.restate_server import RestateServer, running_restate
 from tests.integrations import app_restate as app
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import Program, asked, listening, people, started, until
+from tests.integrations.shop import SEEN, ask_back_to_program
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -104,6 +105,16 @@ async def test_an_answer_from_before_the_waker_started_is_delivered(setup: Setup
     await setup.desk.answer(question.id, "Canary", by="ana")
     async with setup.waker():
         assert await setup.result(invocation) == "Canary"
+
+
+@shows("restate", "asks back")
+async def test_a_program_replies_beside_the_handler_to_a_person_who_asks_back(setup: Setup) -> None:
+    async with setup.waker():
+        invocation = await setup.server.send("app/refunds")
+        [question] = await asked(setup.desk)
+        await ask_back_to_program(setup.desk, question)
+        await setup.desk.answer(question.id, "approve", by="ana", provenance=SEEN)
+        assert await setup.result(invocation) == {"order": "A-17", "amount": 40}
 
 
 @shows("restate", "approve", "edit")

@@ -22,8 +22,10 @@ from handraise import Approval, Desk, open_desk
 from handraise.blocking import BlockingDesk
 from handraise.blocking import open_desk as open_blocking_desk
 from handraise.integrations.smolagents import AskHuman, approved
+from handraise.model.thread_messages import ThreadMessage
 from tests.integrations.cells import cannot, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
+from tests.integrations.shop import SEEN, SOON
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -60,6 +62,8 @@ def drop(table: str) -> str:
     Args:
         table: Which.
     """
+    if table == "system":
+        raise ValueError("not this one")
     return f"dropped {table}"
 
 
@@ -118,6 +122,48 @@ async def test_two_calls_of_one_turn_wait_in_threads_and_each_gets_its_own_answe
     await desk.answer(pending["A?"], "to a", by="ana")
     told = await going
     assert told.index("to a") < told.index("to b")
+
+
+def only_customer(message: ThreadMessage) -> str:
+    return f"{message.text} Customer 12."
+
+
+@shows("smolagents", "asks back")
+async def test_the_program_replies_to_a_person_who_asks_back_and_the_tool_reports(
+    url: str, desk: Desk
+) -> None:
+    calls: Calls = [("ask_human", {"question": "Why?"}), ("drop", {"table": "logs"})]
+    going = play(url, calls, reply_with=only_customer)
+    for each in await asked(desk, number=2):
+        assert each.replies == "program"
+        await desk.ask_back(each.id, "Which customer?", by="ana")
+        async with asyncio.timeout(SOON):
+            while (await desk.get(each.id)).is_askers_turn:
+                await asyncio.sleep(0.01)
+        assert (await desk.thread(each.id))[1].text == "Which customer? Customer 12."
+        value = "approve" if isinstance(each.form, Approval) else "So."
+        await desk.answer(each.id, value, by="ana", provenance=SEEN)
+    told = await going
+    assert '"text":"So."' in told
+    assert "dropped logs" in told
+    [report] = [each.report for each in (await desk.list_settled()).items if each.report]
+    assert (report.ok, report.text) == (True, "dropped logs")
+
+
+async def test_a_model_that_is_blocked_cannot_reply(url: str, desk: Desk) -> None:
+    told = await play(url, [("ask_human", {"question": "Why?"})], replies="model")
+    assert "The model is blocked while it waits" in told
+    assert not (await desk.list_pending()).items
+
+
+async def test_an_error_of_an_approved_tool_is_reported(url: str, desk: Desk) -> None:
+    going = play(url, [("drop", {"table": "system"})])
+    [question] = await asked(desk)
+    await desk.answer(question.id, "approve", by="ana")
+    await going
+    report = (await desk.get(question.id)).report
+    assert report is not None
+    assert (report.ok, report.text) == (False, "ValueError: not this one")
 
 
 @shows("smolagents", "other endings")

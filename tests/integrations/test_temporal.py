@@ -26,6 +26,7 @@ from handraise.integrations.waker import keep_waking
 from tests.integrations import app_temporal as app
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, people, started, until
+from tests.integrations.shop import SEEN, ask_back_to_program
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -143,6 +144,16 @@ async def test_it_works_without_a_sandbox(setup: Setup) -> None:
         [question] = await asked(setup.desk)
         await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
+
+
+@shows("temporal", "asks back")
+async def test_a_program_replies_beside_the_workflow_to_a_person_who_asks_back(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await setup.start(app.Refunds.run)
+        [question] = await asked(setup.desk)
+        await ask_back_to_program(setup.desk, question)
+        await setup.desk.answer(question.id, "approve", by="ana", provenance=SEEN)
+        assert await result_of(handle) == {"order": "A-17", "amount": 40}
 
 
 @shows("temporal", "approve", "edit")

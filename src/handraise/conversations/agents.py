@@ -32,6 +32,7 @@ from handraise.conversations.chat_messages import AgentReply, IncomingMessage
 from handraise.conversations.chat_texts import asking_again, giving_up
 from handraise.conversations.conversation_errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.turns import Turn, current_turn
+from handraise.errors import ThreadMoved
 from handraise.forms import NotAnAnswer, Understood, read_reply
 from handraise.model.answer_types import FormSource, python_value
 from handraise.model.durations import Span
@@ -244,6 +245,8 @@ class Agent(ABC):
             )
         except InvalidAnswer as misfit:  # the author's own `evaluate_answer` accepted too much
             return misfit.outcome, "; ".join(map(str, misfit.problems))
+        except ThreadMoved as moved:  # this chat does not show what people wrote elsewhere: they decide there
+            return None, str(moved)
         return answered.outcome, ""
 
 

@@ -12,7 +12,16 @@ from typing import Any, Unpack
 
 from handraise import Desk, NotAnswered, Open, Problem
 from handraise.errors import MissingExtra
-from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, described, pause_in
+from handraise.integrations.pause_questions import (
+    ASK_HUMAN,
+    REPLY_TO_PERSON,
+    Pause,
+    approving,
+    asking,
+    described,
+    pause_in,
+    replying,
+)
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span
@@ -37,7 +46,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "agent_framework", "agent-framework") from error
 
-__all__ = ["ask_human", "described", "run", "run_workflow"]
+__all__ = ["ask_human", "described", "reply_to_person", "run", "run_workflow"]
 
 
 async def run(
@@ -92,6 +101,17 @@ def ask_human(question: str, choices: list[str] | None = None) -> str:
     return "Nobody was asked."  # the middleware of `run` answers instead
 
 
+@tool(approval_mode="always_require", description=REPLY_TO_PERSON)
+def reply_to_person(question_id: str, message: int, text: str) -> str:
+    """The tool with which a model replies to a person who asks back; give `run` the option `replies="model"` too."""
+    del question_id, message, text
+    return "Nobody has read it."  # the middleware of `run` answers instead
+
+
+_SPEAKING = (ask_human.name, reply_to_person.name)
+"""Tools whose results are what people say."""
+
+
 async def run_workflow(
     workflow: Workflow,
     message: Any,
@@ -143,7 +163,7 @@ class _AsDecided(FunctionMiddleware):
         self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
     ) -> None:
         ending = self._endings.get(str(context.metadata.get("call_id")))
-        if context.function.name == ask_human.name:
+        if context.function.name in _SPEAKING:
             context.result = ending.words if ending is not None else "Nobody was asked."
             return
         if ending is not None:
@@ -203,6 +223,8 @@ def _pause(name: str, request: Content, run: Run) -> Pause:
         return Pause(id=name, problems=(Problem("arguments", "is not a JSON object"),))
     if call.name == ask_human.name:
         return asking(name, arguments)
+    if call.name == reply_to_person.name:
+        return replying(name, arguments)
     return approving(name, call.name, arguments, run.said(call.name))
 
 
@@ -212,7 +234,7 @@ def _decided(waiting: Mapping[str, Content], endings: Mapping[str, Ending]) -> l
     for name, request in waiting.items():
         call: Any = request.function_call
         ending = endings[name]
-        goes_on = call.name == ask_human.name or ending.action is not None
+        goes_on = call.name in _SPEAKING or ending.action is not None
         contents.append(request.to_function_approval_response(approved=goes_on))
         if not goes_on:
             contents.append(Content.from_text(f"{call.name}: {ending.words}"))

@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Unpack
 
 from handraise import (
@@ -32,12 +32,15 @@ from handraise import (
     Outcome,
     Problem,
     Question,
+    QuestionNotFound,
     open_desk,
 )
 from handraise.errors import AlreadyConsumed
 from handraise.model.json_values import Json, digest
 from handraise.questions import QuestionOptions
-from handraise.tools import to_tool_result
+from handraise.tools import ToolResult, to_tool_result
+from handraise.tools.asked_back import settled_or_asked_back
+from handraise.tools.reply_tool import invalid_reply, reply_from, reply_once
 
 ASK_USER_QUESTION = "AskUserQuestion"
 
@@ -83,6 +86,7 @@ class ToolCalls:
         self._desk = desk
         self._editable = editable or {}
         self._about = about
+        self._replied: dict[str, str] = {}
 
     async def decide(self, call: Call) -> Allow | Deny | None:
         """People's decision about a call, or None if there is none yet.
@@ -101,11 +105,42 @@ class ToolCalls:
         if isinstance(asked, Deny):
             return asked
         for question in asked:
-            await self._desk.wait(question.id)
-        return await self._decision(call, [await self._desk.get(question.id) for question in asked])
+            await settled_or_asked_back(self._desk, question.id)
+        ended = [await settled_or_asked_back(self._desk, question.id, timeout=0) for question in asked]
+        if any(result.status == "asked_back" for _, result in ended):
+            return Deny("Not decided yet. " + " ".join(result.content for _, result in ended))
+        return await self._decision(call, [question for question, _ in ended])
+
+    async def reply(self, arguments: Mapping[str, Json]) -> ToolResult:
+        """Reply to people who asked back about a call, wait on, and return the result for Claude.
+
+        If the call is approved then, it runs when Claude makes it again with the same arguments.
+        """
+        try:
+            given = reply_from(dict(arguments))
+            await reply_once(self._desk, await self._own(given.question_id), given)
+        except InvalidQuestion as refusal:
+            return invalid_reply(refusal.problems)
+        question, result = await settled_or_asked_back(self._desk, given.question_id)
+        if not (question.decision and isinstance(question.form, Approval)):
+            return result
+        action = question.form.action
+        self._replied[digest([action.tool, action.arguments])] = question.id
+        again = f"Approved, and not executed yet: call {action.tool} again, with exactly the same arguments."
+        return replace(result, reason=again)
+
+    async def _own(self, question_id: str) -> Question:
+        with suppress(QuestionNotFound):
+            question = await self._desk.get(question_id)
+            asked_here = isinstance(question.state, dict) and "claude" in question.state
+            if asked_here and (question.asker, question.replies) == (self._desk.asker, "model"):
+                return question
+        raise InvalidQuestion([Problem("question_id", "you have asked no such question")])
 
     async def _asked(self, call: Call) -> list[Question] | Deny:
         """The questions of a call; if one of them cannot be asked, none stays pending."""
+        if earlier := self._replied.pop(digest([call.tool, call.arguments]), None):
+            return [await self._desk.get(earlier)]
         asked: list[Question] = []
         try:
             for place, (prompt, options) in enumerate(self._questions(call)):

@@ -8,15 +8,25 @@ durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Unpack
 
 from handraise import Desk, NotAnswered, Open
 from handraise.errors import MissingExtra
-from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, form_of
+from handraise.integrations.pause_questions import (
+    ASK_HUMAN,
+    REPLY_TO_PERSON,
+    Pause,
+    approving,
+    asking,
+    form_of,
+    replying,
+)
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions
+from handraise.tools.automatic_reports import reported
 
 try:
     from google.adk.events import Event
@@ -28,13 +38,15 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "google-adk", "google-adk") from error
 
-__all__ = ["approved", "ask_human", "run"]
+__all__ = ["approved", "ask_human", "reply_to_person", "run"]
 
 
 MARK = "handraise"
 _CONFIRMATION = "adk_request_confirmation"
 _INPUT = "adk_request_input"
 _ADKS_OWN_WORDS = "Please approve or reject the tool call"
+
+_desk: ContextVar[Desk | None] = ContextVar("the desk of the run that goes on here", default=None)
 
 
 async def run(
@@ -55,6 +67,7 @@ async def run(
     `timeout` passes first, `StillPending` is raised; the session and its questions stay. A workflow's own
     request for input that ends without an answer raises `NotAnswered`.
     """
+    _desk.set(desk)
     pausing = Run(desk, key, options, approvals)
     session = (runner, user_id, session_id)
     sent = f"{MARK}:{key}"
@@ -94,8 +107,21 @@ ask_human = LongRunningFunctionTool(_ask_human)
 """The tool with which a model asks a person; the model reads how that ended."""
 
 
+def _reply_to_person(question_id: str, message: int, text: str) -> None:
+    del question_id, message, text
+
+
+_reply_to_person.__name__ = "reply_to_person"
+_reply_to_person.__doc__ = REPLY_TO_PERSON
+reply_to_person = LongRunningFunctionTool(_reply_to_person)
+"""The tool with which a model replies to a person who asks back; give `run` the option `replies="model"` too."""
+
+
 def approved(function: Callable[..., Any], *, editable: Sequence[str] = ()) -> FunctionTool:
-    """A tool that runs after a person has approved the call, with the approved arguments."""
+    """A tool that runs after a person has approved the call, with the approved arguments.
+
+    Its result or error is reported, shortened, to the people who see the question.
+    """
     return _Approved(function, tuple(editable))
 
 
@@ -112,8 +138,12 @@ class _Approved(FunctionTool):
             tool_context.actions.skip_summarization = True
             return {"error": "This call waits for its approval."}
         match confirmation.payload:
-            case {"handraise": {"arguments": dict(arguments)}} if confirmation.confirmed:
-                return await super().run_async(args=arguments, tool_context=tool_context)
+            case {"handraise": {"arguments": dict(arguments), **about}} if confirmation.confirmed:
+                running = super().run_async(args=arguments, tool_context=tool_context)
+                desk, question_id = _desk.get(), about.get("question")
+                if desk is None or not isinstance(question_id, str):
+                    return await running
+                return await reported(desk, question_id, running)
             case {"handraise": {"words": str(words)}}:
                 return {"error": words}
             case _:
@@ -157,6 +187,8 @@ def _pause(call: FunctionCall, run: Run) -> Pause | None:
     name, arguments = call.id or "", call.args or {}
     if call.name == ask_human.name:
         return asking(name, arguments)
+    if call.name == reply_to_person.name:
+        return replying(name, arguments)
     if call.name == _INPUT:
         schema = arguments.get("response_schema")
         form = form_of(schema) if isinstance(schema, dict) else Open()
@@ -186,7 +218,8 @@ def _response(call: FunctionCall, ending: Ending) -> dict[str, Json]:
     if call.name == _CONFIRMATION:
         if ending.action is None:
             return {"confirmed": False, "payload": {MARK: {"words": ending.words}}}
-        return {"confirmed": True, "payload": {MARK: {"arguments": ending.action.arguments}}}
+        about = {"question": ending.question.id} if ending.question is not None else {}
+        return {"confirmed": True, "payload": {MARK: {"arguments": ending.action.arguments, **about}}}
     if call.name == _INPUT:
         if ending.answered:
             return {"result": ending.value}

@@ -1,7 +1,8 @@
 """LangGraph and LangChain: `run` continues an interrupted graph with people's answers, also after a restart.
 
 `pip install "handraise[langgraph]"`. The graph's checkpointer keeps the run, the desk keeps the questions; a question's key
-comes from the thread and the interrupt's id. In a node, `ask` asks a person; `ask_human` is a tool with which a model does.
+comes from the thread and the interrupt's id. In a node, `ask` asks a person; `ask_human` is a tool with which a model
+does, and `reply_to_person` one with which it replies to people who ask back.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from handraise.errors import MissingExtra
 from handraise.integrations.langchain import response_to, reviews_of
 from handraise.integrations.pause_questions import (
     ASK_HUMAN,
+    REPLY_TO_PERSON,
     Askable,
     Pause,
     asking,
     described,
     form_of,
     pause_in,
+    replying,
 )
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span
@@ -51,7 +54,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "langgraph", "langgraph") from error
 
-__all__ = ["ask", "ask_human", "resume_command", "run"]
+__all__ = ["ask", "ask_human", "reply_to_person", "resume_command", "run"]
 
 Graph = Pregel[Any, Any, Any, Any]
 
@@ -146,6 +149,14 @@ def ask_human(question: str, choices: list[str] | None = None) -> str:
     return answer
 
 
+@tool(description=REPLY_TO_PERSON)
+def reply_to_person(question_id: str, message: int, text: str) -> str:
+    """The tool with which a model replies to a person who asks back; give `run` the option `replies="model"` too."""
+    reply = {"question_id": question_id, "message": message, "text": text}
+    answer: str = interrupt({"reply_to_person": reply})
+    return answer
+
+
 _BEGUN_WITH = "handraise_input"
 
 
@@ -201,6 +212,8 @@ def _pauses(each: Interrupt[Any], run: Run) -> list[Pause]:
     match each.value:
         case {"ask_human": arguments}:
             return [asking(each.id, arguments)]
+        case {"reply_to_person": arguments}:
+            return [replying(each.id, arguments)]
         case _ if pause := pause_in(each.id, each.value):
             return [pause]
         case str(prompt):
@@ -217,7 +230,7 @@ def _resumed(each: Interrupt[Any], endings: Mapping[str, Ending]) -> Json:
     if reviews := reviews_of(each.id, each.value, schema):
         return response_to(each.value, [review.decision(endings[review.id]) for review in reviews])
     ending = endings[each.id]
-    if isinstance(each.value, dict) and "ask_human" in each.value:
+    if isinstance(each.value, dict) and each.value.keys() & {"ask_human", "reply_to_person"}:
         return ending.words
     question = ending.question
     if question is None or question.outcome is None:

@@ -7,6 +7,7 @@ workflow, `run` turns that into questions. The workflow's context is kept with e
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions, to_tool_result
+from handraise.tools.automatic_reports import reported
 
 try:
     from workflows import Context, Workflow
@@ -32,7 +34,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "workflows", "llama-index") from error
 
-__all__ = ["QuestionAsked", "QuestionSettled", "ask", "request_approval", "run"]
+__all__ = ["QuestionAsked", "QuestionSettled", "ask", "request_approval", "run", "run_approved"]
 
 
 class QuestionAsked(InputRequiredEvent):
@@ -82,6 +84,34 @@ async def request_approval(
     action = {"tool": tool, "arguments": dict(arguments), "prompt": prompt, "editable": list(editable)}
     settled = await _wait(ctx, name, {"approve": action})
     return (await _active_run.get().desk.consume_approval(settled.question_id)).arguments
+
+
+async def run_approved(
+    ctx: Context[Any],
+    name: str,
+    function: Callable[..., Any],
+    arguments: Mapping[str, Json],
+    *,
+    prompt: str | None = None,
+    editable: Sequence[str] = (),
+) -> Any:
+    """Ask for approval as `request_approval` does, call the function with the approved arguments, and return its result.
+
+    Its result or error is reported, shortened, to the people who see the question.
+    """
+    tool = function.__name__
+    approved = await request_approval(ctx, name, tool, arguments, prompt=prompt, editable=editable)
+    active = _active_run.get()
+    settled = await active.settled(name)
+    running = _called(function, approved)
+    return await (running if settled is None else reported(active.desk, settled.question_id, running))
+
+
+async def _called(function: Callable[..., Any], arguments: Mapping[str, Json]) -> Any:
+    """The result of a function, sync or async, which does not block the event loop."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**arguments)
+    return await asyncio.to_thread(function, **arguments)
 
 
 async def run(

@@ -15,7 +15,14 @@ from typing import Any, TypeVar, Unpack
 
 from handraise import Approval, Desk, Problem
 from handraise.errors import MissingExtra
-from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking
+from handraise.integrations.pause_questions import (
+    ASK_HUMAN,
+    REPLY_TO_PERSON,
+    Pause,
+    approving,
+    asking,
+    replying,
+)
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.integrations.state_store import Folder, StateStore
 from handraise.model.durations import Span
@@ -30,7 +37,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "agents", "openai-agents") from error
 
-__all__ = ["Folder", "StateStore", "ask_human", "editable", "run"]
+__all__ = ["Folder", "StateStore", "ask_human", "editable", "reply_to_person", "run"]
 
 Context = TypeVar("Context")
 
@@ -97,6 +104,16 @@ ask_human = replace(_ask_human, on_invoke_tool=_words)
 """The tool with which a model asks a person; the model reads how that ended."""
 
 
+@function_tool(needs_approval=True, name_override="reply_to_person", description_override=REPLY_TO_PERSON)
+def _reply_to_person(question_id: str, message: int, text: str) -> str:
+    """Only used for its schema."""
+    raise NotImplementedError(question_id, message, text)
+
+
+reply_to_person = replace(_reply_to_person, on_invoke_tool=_words)
+"""The tool with which a model replies to a person who asks back; give `run` the option `replies="model"` too."""
+
+
 def editable(tool: FunctionTool, *names: str) -> FunctionTool:
     """The same tool; a person who approves a call may change these arguments."""
     return replace(tool, on_invoke_tool=_Edited(tool, names))
@@ -128,7 +145,7 @@ async def _decided(state: RunState[Any], run: Run, timeout: Span | None) -> Mapp
     endings = await run.collect(asked, timeout=timeout)
     for item in waiting:
         ending = endings[_id(item)]
-        if _tool(item) is ask_human or (ending.action is not None and _runs_as_approved(item, ending)):
+        if _speaks(item) or (ending.action is not None and _runs_as_approved(item, ending)):
             state.approve(item)
         else:
             state.reject(item, rejection_message=ending.words)
@@ -143,6 +160,8 @@ def _pause(item: ToolApprovalItem, run: Run) -> Pause:
         return Pause(id=name, problems=(Problem("arguments", "is not JSON"),))
     if tool is ask_human:
         return asking(name, arguments)
+    if tool is reply_to_person:
+        return replying(name, arguments)
     if not isinstance(arguments, dict):
         arguments = {"input": arguments}
     edits = tool.on_invoke_tool if tool is not None else None
@@ -167,6 +186,12 @@ def _runs_as_approved(item: ToolApprovalItem, ending: Ending) -> bool:
     """Whether the call to be executed is the approved one."""
     tool = _tool(item)
     return not ending.edited or (tool is not None and isinstance(tool.on_invoke_tool, _Edited))
+
+
+def _speaks(item: ToolApprovalItem) -> bool:
+    """Whether a model speaks to people with this call: its result is what they say."""
+    tool = _tool(item)
+    return tool is ask_human or tool is reply_to_person
 
 
 def _tool(item: ToolApprovalItem) -> FunctionTool | None:

@@ -13,12 +13,16 @@ from handraise.forms import AnyForm, coerce_choices, form_from_schema
 from handraise.model.json_values import Json
 from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions
+from handraise.tools.reply_tool import REPLY
 
 ASK_HUMAN = (
     "Ask a person when you cannot go on without knowing. Put what can be chosen into choices, never into the text of the "
     "question. This is not an approval: do not use it before a dangerous action."
 )
 """The description of the tool `ask_human` for a model."""
+
+REPLY_TO_PERSON = REPLY.description
+"""The description of the tool `reply_to_person` for a model."""
 
 Askable = Choice | MultiChoice | Open | Confirm | Form
 """The forms that a program can describe; an approval is only made from an action that waits."""
@@ -34,7 +38,8 @@ class Pause:
     """One thing that a run waits for; `id` is the framework's id for it, `call` the model's if it is a tool call.
 
     `problems` say why it cannot be asked. If a model wrote it (`by_model`), they go back to the model;
-    otherwise they are the program's mistake and are raised.
+    otherwise they are the program's mistake and are raised. A `reply` has the arguments
+    of a model's reply: it waits for a question that was asked before.
     """
 
     id: str
@@ -43,6 +48,7 @@ class Pause:
     by_model: bool = True
     problems: tuple[Problem, ...] = ()
     call: str | None = None
+    reply: dict[str, Json] | None = field(default=None, repr=False)
 
 
 def asking(pause_id: str, arguments: Json) -> Pause:
@@ -56,6 +62,11 @@ def asking(pause_id: str, arguments: Json) -> Pause:
             return Pause(
                 id=pause_id, problems=(Problem("question", "expected a text, and perhaps a list of choices"),)
             )
+
+
+def replying(pause_id: str, arguments: Json) -> Pause:
+    """A model's call of `reply_to_person`: a reply to people who asked something about an earlier question."""
+    return Pause(id=pause_id, reply=arguments if isinstance(arguments, dict) else {})
 
 
 def approving(

@@ -12,6 +12,7 @@ import json
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -25,6 +26,7 @@ from handraise import (
     NotApproved,
     Problem,
     Question,
+    QuestionNotFound,
     StillPending,
     Timeline,
 )
@@ -33,15 +35,23 @@ from handraise.integrations.pause_questions import Pause
 from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
+from handraise.model.questions import Replies
 from handraise.questions import QuestionOptions
-from handraise.tools import ApprovalOptions, ToolResult, to_tool_result
+from handraise.tools import ApprovalOptions, ToolResult
+from handraise.tools.asked_back import settled_or_asked_back
+from handraise.tools.reply_tool import invalid_reply, reply_from, reply_once
 
 _NAMES = "pause:"
 _FROM_THE_MODEL = ("prompt", "form", "context", "choices", "question", "arguments", "editable", "tool_call")
 
 
 class PauseOptions(TypedDict, total=False):
-    """Options for all questions of a run; each is as in `QuestionOptions`."""
+    """Options for all questions of a run; each is as in `QuestionOptions`.
+
+    With `replies="model"` people may ask back about what the model asks with `ask_human`: give it `reply_to_person` too.
+    They cannot about an approval, because a call that waits for one is either executed or rejected. With
+    `replies="program"` they may ask back about everything, and your program replies beside the run: see `Desk.messages`.
+    """
 
     conversation: str
     recipients: Sequence[str]
@@ -52,6 +62,7 @@ class PauseOptions(TypedDict, total=False):
     timeline: Timeline
     trace: str
     undo_for: Span
+    replies: Replies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +115,7 @@ class Run:
         self._approvals = approvals or {}
         self._state_store = state_store
         self._turn = 0
+        self._posted = 0
 
     async def saved(self) -> str | None:
         """What the run stored at its latest pause, or None if it has never paused."""
@@ -125,30 +137,36 @@ class Run:
                 "two pauses of one run have the same id, so their answers could not be told apart"
             )
         asked: AskedQuestions = {}
-        posted = 0
+        self._posted = 0
         for pause in pauses:
-            name: list[Json] = [pause.id] if saved is None else [self._turn, posted]
+            if pause.reply is not None:
+                asked[pause.id] = await self._reply(pause.reply)
+                continue
+            name: list[Json] = [pause.id] if saved is None else [self._turn, self._posted]
             state: dict[str, Json] = {"run": self._key, "pause": pause.id}
-            if saved is not None and posted == 0:
+            if saved is not None and self._posted == 0:
                 state["saved"] = await self._kept(saved)
             asked[pause.id] = await self._ask(pause, self._name(name), state)
-            posted += isinstance(asked[pause.id], Question)
+            self._posted += isinstance(asked[pause.id], Question)
         return asked
 
     async def collect(self, asked: AskedQuestions, *, timeout: Span | None = None) -> dict[str, Ending]:
-        """How each ended, once all have. Approved actions are returned only here.
+        """How each ended, once all have or a person has asked the model back. Approved actions are returned only here.
 
         If `timeout` passes first, `StillPending` is raised and nothing is changed.
         """
         ids = [each.id for each in asked.values() if isinstance(each, Question)]
         end = None if timeout is None else time.monotonic() + seconds_of(timeout)
-        try:
-            for each in ids:
-                await self._desk.wait(each, timeout=None if end is None else max(0.0, end - time.monotonic()))
-        except StillPending:
-            open_ones = [each for each in ids if (await self._desk.get(each)).outcome is None]
-            raise StillPending(open_ones or ids) from None
-        self._turn += bool(ids)
+        open_ones = []
+        for each in ids:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            _, result = await settled_or_asked_back(self._desk, each, timeout=left)
+            if result.status == "still_pending":
+                open_ones.append(each)
+        if open_ones:
+            raise StillPending(open_ones)
+        # A turn that only replies has stored nothing: a process that is started again goes on from the turn before.
+        self._turn += bool(self._posted)
         return {
             name: each if isinstance(each, Ending) else await self._ending(each.id)
             for name, each in asked.items()
@@ -163,6 +181,10 @@ class Run:
             return _refused(pause, pause.problems)
         about: QuestionOptions = {"conversation": self._key, **self._options, **pause.options}
         about["key"], about["state"] = key, state
+        if about.get("replies") == "model" and (
+            not pause.by_model or isinstance(about.get("form"), Approval)
+        ):
+            del about["replies"]
         if pause.call is not None:
             about["tool_call"] = pause.call
         try:
@@ -176,10 +198,26 @@ class Run:
             question = await self._desk.apply_grant(question.id) or question
         return question
 
+    async def _reply(self, arguments: dict[str, Json]) -> Question | Ending:
+        """The question of this run that a model replies about; the reply is written once."""
+        try:
+            reply = reply_from(arguments)
+            return await reply_once(self._desk, await self._own(reply.question_id), reply)
+        except InvalidQuestion as refusal:
+            return Ending(words=invalid_reply(refusal.problems).content)
+
+    async def _own(self, question_id: str) -> Question:
+        with suppress(QuestionNotFound):
+            question = await self._desk.get(question_id)
+            mine = isinstance(question.state, dict) and question.state.get("run") == self._key
+            if mine and (question.asker, question.replies) == (self._desk.asker, "model"):
+                return question
+        raise InvalidQuestion([Problem("question_id", "you have asked no such question")])
+
     async def _ending(self, question_id: str) -> Ending:
-        question = await self._desk.get(question_id)
+        question, result = await settled_or_asked_back(self._desk, question_id, timeout=0)
         if not isinstance(question.form, Approval):
-            return Ending(words=to_tool_result(question).content, question=question)
+            return Ending(words=result.content, question=question)
         try:
             action = await self._desk.consume_approval(question_id)
         except (NotApproved, AlreadyConsumed) as refused:

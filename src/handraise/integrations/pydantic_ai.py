@@ -15,7 +15,15 @@ import pydantic
 
 from handraise import Desk, Open
 from handraise.errors import MissingExtra
-from handraise.integrations.pause_questions import Askable, Pause, approving, asking, described, pause_in
+from handraise.integrations.pause_questions import (
+    Askable,
+    Pause,
+    approving,
+    asking,
+    described,
+    pause_in,
+    replying,
+)
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.integrations.state_store import Folder, StateStore
 from handraise.model.durations import Span
@@ -40,7 +48,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "pydantic-ai-slim", "pydantic-ai") from error
 
-__all__ = ["Folder", "StateStore", "ask_human", "asks", "inline", "run"]
+__all__ = ["Folder", "StateStore", "ask_human", "asks", "inline", "reply_to_person", "run"]
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -124,6 +132,20 @@ async def ask_human(question: str, choices: list[str] | None = None) -> str:
     raise CallDeferred(metadata={"ask_human": True})
 
 
+async def reply_to_person(question_id: str, message: int, text: str) -> str:
+    """Reply to a person who asked you something about your question, if a result has the status asked_back.
+
+    Reply only what you know. The same question goes on, and you get the answer to it, or the next message.
+
+    Args:
+        question_id: The question_id of the result.
+        message: The number of the last message in the result.
+        text: Your reply, for the person who asked.
+    """
+    del question_id, message, text
+    raise CallDeferred(metadata={"reply_to_person": True})
+
+
 def asks(
     prompt: str,
     *,
@@ -159,6 +181,8 @@ async def _results(
 def _question(call: ToolCallPart, metadata: dict[str, Json] | None) -> Pause:
     if metadata == {"ask_human": True}:
         return asking(call.tool_call_id, call.args_as_dict())
+    if metadata == {"reply_to_person": True}:
+        return replying(call.tool_call_id, call.args_as_dict())
     if pause := pause_in(call.tool_call_id, metadata):
         return pause
     prompt = f"What is the result of {call.tool_name}?"
@@ -173,7 +197,7 @@ def _approval(call: ToolCallPart, metadata: dict[str, Json] | None, run: Run) ->
 
 
 def _result(ending: Ending, metadata: dict[str, Json] | None) -> Any:
-    if metadata == {"ask_human": True}:
+    if metadata in ({"ask_human": True}, {"reply_to_person": True}):
         return ending.words
     return ending.value if ending.answered else ToolFailed(ending.words)
 

@@ -21,6 +21,7 @@ from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
 from handraise.questions import QuestionOptions
 from handraise.tools import ToolResult, to_tool_result
+from handraise.tools.approvals import BlockingReply
 from handraise.tools.automatic_reports import error_report, result_report, send_report_blocking
 
 try:
@@ -37,7 +38,8 @@ class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
     It blocks until the question is settled, and returns the result as text.
 
     `key` names the run: the same question of the same run is asked once, also after a restart. If `timeout`
-    passes first, the model reads that the question is still open.
+    passes first, the model reads that the question is still open. With `reply_with` people may ask back: the function
+    replies, because the model is blocked.
     """
 
     name = "ask_human"
@@ -54,12 +56,19 @@ class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
     output_type = "string"
 
     def __init__(
-        self, desk: BlockingDesk, *, key: str, timeout: Span | None = None, **options: Unpack[PauseOptions]
+        self,
+        desk: BlockingDesk,
+        *,
+        key: str,
+        timeout: Span | None = None,
+        reply_with: BlockingReply | None = None,
+        **options: Unpack[PauseOptions],
     ) -> None:
         super().__init__()
         self._desk = desk
         self._key = key
         self._timeout = timeout
+        self._reply_with = reply_with
         self._options = options
 
     def forward(self, question: str, choices: list[str] | None = None) -> str:
@@ -68,7 +77,7 @@ class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
         about = _about(self._key, self._options)
         about["form"] = Choice(options=options, allow_other=True) if options else Open()
         about["key"] = _name(self._key, self.name, question, choices)
-        return _ended(self._desk, question, about, self._timeout)[1].content
+        return _ended(self._desk, question, about, self._timeout, self._reply_with)[1].content
 
 
 def approved(
@@ -78,13 +87,14 @@ def approved(
     key: str,
     editable: Sequence[str] = (),
     timeout: Span | None = None,
+    reply_with: BlockingReply | None = None,
     **options: Unpack[PauseOptions],
 ) -> Tool:
     """A tool that runs once, after a person has approved the call, with the approved arguments.
 
     The function needs annotations and a docstring with its arguments, as smolagents requires. The same call
     of the same run is the same approval: an executed call is not executed again. Its result or error is reported,
-    shortened.
+    shortened. With `reply_with` people may ask back, as in `AskHuman`.
     """
     made = tool(function)
     run = made.forward
@@ -97,7 +107,7 @@ def approved(
             about["form"] = Approval.of(made.name, arguments, editable=editable)
         except InvalidQuestion as refusal:
             return _invalid(refusal).content
-        question, result = _ended(desk, f"May I run {made.name}?", about, timeout)
+        question, result = _ended(desk, f"May I run {made.name}?", about, timeout, reply_with)
         if question is None or question.outcome is None:
             return result.content
         try:
@@ -117,9 +127,17 @@ def approved(
 
 
 def _ended(
-    desk: BlockingDesk, prompt: str, about: QuestionOptions, timeout: Span | None
+    desk: BlockingDesk,
+    prompt: str,
+    about: QuestionOptions,
+    timeout: Span | None,
+    reply_with: BlockingReply | None,
 ) -> tuple[Question | None, ToolResult]:
     """The question once it is settled or the time is over, and the text for the model."""
+    if about.pop("replies", None) == "model":
+        raise TypeError("The model is blocked while it waits: give reply_with instead of replies='model'.")
+    if reply_with is not None:
+        about["replies"] = "program"
     try:
         question = desk.post(prompt, **about)
         if isinstance(question.form, Approval):
@@ -127,7 +145,7 @@ def _ended(
     except InvalidQuestion as refusal:
         return None, _invalid(refusal)
     with suppress(StillPending):
-        desk.wait(question.id, timeout=timeout)
+        desk.wait(question.id, timeout=timeout, reply_with=reply_with)
     question = desk.get(question.id)
     return question, to_tool_result(question)
 

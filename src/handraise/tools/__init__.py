@@ -18,6 +18,7 @@ from handraise.tools.client_calls import (
     submit_tool_result,
 )
 from handraise.tools.history import filter_client_messages
+from handraise.tools.reply_tool import ReplyTool, reply_to_person
 from handraise.tools.results import ResultStatus, ToolResult, to_tool_result
 from handraise.tools.tool_arguments import Intent
 from handraise.tools.tool_events import AskEvent, Emit, Interrupt
@@ -31,6 +32,7 @@ __all__ = [
     "Emit",
     "Intent",
     "Interrupt",
+    "ReplyTool",
     "ResultStatus",
     "ToolResult",
     "ToolResultSubmission",
@@ -44,6 +46,7 @@ __all__ = [
     "human_intervention_request",
     "pending_client_messages",
     "preset_tools",
+    "reply_to_person",
     "requires_approval",
     "submit_tool_result",
     "to_tool_result",

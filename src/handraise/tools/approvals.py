@@ -23,6 +23,8 @@ from handraise.blocking import BlockingDesk
 from handraise.errors import AnswerTypeMismatch
 from handraise.forms import Risk, Scope
 from handraise.model.answer_types import typed
+from handraise.model.thread_messages import ThreadMessage
+from handraise.ports.desk import ReplyWith
 from handraise.questions import QuestionOptions
 from handraise.tools.automatic_reports import (
     error_report,
@@ -35,6 +37,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Arguments = Mapping[str, Any]
+
+BlockingReply = Callable[[ThreadMessage], str | None]
+"""Gives the reply to what a person asked back, on a blocking desk; None replies nothing."""
 
 
 class ApprovalOptions(QuestionOptions, total=False):
@@ -76,19 +81,26 @@ class BlockingDecorator(Protocol):
 
 
 @overload
-def requires_approval(desk: Desk, **options: Unpack[ApprovalOptions]) -> AsyncDecorator: ...
+def requires_approval(
+    desk: Desk, *, reply_with: ReplyWith | None = None, **options: Unpack[ApprovalOptions]
+) -> AsyncDecorator: ...
 
 
 @overload
-def requires_approval(desk: BlockingDesk, **options: Unpack[ApprovalOptions]) -> BlockingDecorator: ...
+def requires_approval(
+    desk: BlockingDesk, *, reply_with: BlockingReply | None = None, **options: Unpack[ApprovalOptions]
+) -> BlockingDecorator: ...
 
 
-def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptions]) -> Any:
+def requires_approval(
+    desk: Desk | BlockingDesk, *, reply_with: Any = None, **options: Unpack[ApprovalOptions]
+) -> Any:
     """Let a function run only after a person has approved the call; anything else raises `NotApproved`.
 
     On a desk the decorated function is awaited, whether it was written with `async` or not; on a blocking
     desk it blocks. Its arguments are stored as JSON and converted back with the function's annotations. What it
-    returns or raises is reported, shortened, to the people who see the question.
+    returns or raises is reported, shortened, to the people who see the question. `reply_with` lets people ask back, as
+    in `Desk.wait`.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +116,9 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
             def blocking(*args: Any, **kwargs: Any) -> Any:
                 arguments = call.bind(*args, **kwargs)
                 about = _with_key(call.about(arguments))
-                action = desk.request_approval(call.freeze(arguments), prompt=call.prompt, **about)
+                action = desk.request_approval(
+                    call.freeze(arguments), prompt=call.prompt, reply_with=reply_with, **about
+                )
                 try:
                     output = call.run(action.arguments)
                 except Exception as error:
@@ -119,7 +133,9 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
         async def awaited(*args: Any, **kwargs: Any) -> Any:
             arguments = call.bind(*args, **kwargs)
             about = _with_key(call.about(arguments))
-            action = await desk.request_approval(call.freeze(arguments), prompt=call.prompt, **about)
+            action = await desk.request_approval(
+                call.freeze(arguments), prompt=call.prompt, reply_with=reply_with, **about
+            )
             try:
                 output = await call.run_async(action.arguments)
             except Exception as error:

@@ -23,8 +23,11 @@ from handraise import (
 from handraise.errors import AlreadyConsumed
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest, json_problems
+from handraise.model.questions import Replies
+from handraise.ports.desk import ReplyWith
 from handraise.questions import QuestionOptions
 from handraise.tools.approvals import ApprovalOptions, FrozenCall
+from handraise.tools.asked_back import messages_to_model, settled_or_asked_back
 from handraise.tools.automatic_reports import error_report, result_report, send_report
 from handraise.tools.results import UNDELIVERED, ToolResult, invalid_result, to_tool_result
 from handraise.tools.tool_arguments import Arguments, json_object
@@ -36,7 +39,8 @@ class ApprovedTool:
     """A tool whose calls need approval; an approved call is executed once.
 
     Its schema comes from the function's signature and docstring. A person sees the frozen action, and exactly
-    that runs, whatever the model says about it. A call id is unique within the `run`, as in `AskTool`.
+    that runs, whatever the model says about it. A call id is unique within the `run`, as in `AskTool`. With `reply_with`
+    the program replies to people who ask back; with `reply_to_person` the model does.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class ApprovedTool:
         desk: Desk,
         run: str | None = None,
         emit: Emit | None = None,
+        reply_with: ReplyWith | None = None,
         **options: Unpack[ApprovalOptions],
     ) -> None:
         if "conversation" not in options:
@@ -54,11 +59,26 @@ class ApprovedTool:
         self._desk = desk
         self._run = run
         self._emit = emit
+        self._reply_with = reply_with
+        self._replies: Replies | None = None if reply_with is None else "program"
         self._call = FrozenCall(function, options)
         description = inspect.getdoc(function) or f"Run {self._call.tool}."
         self.spec = ToolSpec(
             self._call.tool, f"{description}\nA person must approve it first.", self._call.schema
         )
+
+    @property
+    def desk(self) -> Desk:
+        """The desk on which it asks."""
+        return self._desk
+
+    def let_people_ask_back(self) -> None:
+        """Let people ask back about what it asks from now on; `reply_to_person` calls this."""
+        if self._reply_with is not None:
+            raise TypeError(
+                f"The program replies about {self.spec.name}: leave out reply_with, or leave it out of reply_to_person."
+            )
+        self._replies = "model"
 
     def answers_to(self, name: str) -> bool:
         """Whether this is one of the tool's names."""
@@ -67,7 +87,8 @@ class ApprovedTool:
     async def execute(self, arguments: Arguments, *, call_id: str | None = None) -> ToolResult:
         """Ask for approval, wait, run the function if it was approved, and return the result for the model.
 
-        With a `call_id`, a call that is repeated after a restart finds its approval and does not run twice.
+        With a `call_id`, a call that is repeated after a restart finds its approval and does not run twice. If a person
+        asks the model back, the call ends with the status `asked_back`, and nothing has run.
         """
         asked = await self._ask(arguments, call_id)
         return asked if isinstance(asked, ToolResult) else await self.resume([asked.id])
@@ -77,8 +98,8 @@ class ApprovedTool:
         asked = await self._ask(arguments, call_id)
         if isinstance(asked, ToolResult):
             return asked
-        if asked.outcome is not None:
-            return await self.resume([asked.id])
+        if asked.outcome is not None or await messages_to_model(self._desk, asked):
+            return await self.resume([asked.id], timeout=0)
         event = event_of(asked, tool=self.spec.name, conversation=self.conversation, call_id=call_id)
         return Interrupt(self.spec.name, self.conversation, call_id, (event,))
 
@@ -88,20 +109,23 @@ class ApprovedTool:
         What came of it is reported to the people who see the question: the result or the error, shortened.
         """
         (question_id,) = question_ids
-        if not self._is_mine(await self._desk.get(question_id)):
-            raise QuestionNotFound(question_id, self._desk.workspace)
-        with suppress(StillPending):
-            await self._desk.wait(question_id, timeout=timeout)
-        question = await self._desk.get(question_id)
+        return await self.go_on(question_id, timeout=timeout)
+
+    async def go_on(self, question_id: str, *, timeout: Span | None = None) -> ToolResult:
+        """The same as `resume`, for the one question of a call."""
+        await self.get_own(question_id)
+        if self._reply_with is not None:
+            with suppress(StillPending):
+                await self._desk.wait(question_id, timeout=timeout, reply_with=self._reply_with)
+            timeout = 0
+        question, result = await settled_or_asked_back(self._desk, question_id, timeout=timeout)
         if question.outcome is None:
-            return to_tool_result(question)
+            return result
         try:
             action = await self._desk.consume_approval(question_id)
         except (NotApproved, AlreadyConsumed) as refused:
-            result = to_tool_result(question)
             # An approval that can no longer be used must not read like an approval.
             return _with(result, {"error": str(refused)}) if question.decision else result
-        result = to_tool_result(question)
         try:
             output = await self._call.run_async(action.arguments)
         except Exception as error:  # noqa: BLE001 -- the model must know whatever it raises
@@ -111,6 +135,13 @@ class ApprovedTool:
         return _with(
             result, {"output": output if not any(json_problems(output, "", depth=64)) else str(output)}
         )
+
+    async def get_own(self, question_id: str) -> Question:
+        """The question with this id, if this tool asked it; else raises `QuestionNotFound`."""
+        question = await self._desk.get(question_id)
+        if not self._is_mine(question):
+            raise QuestionNotFound(question_id, self._desk.workspace)
+        return question
 
     async def _ask(self, arguments: Arguments, call_id: str | None) -> Question | ToolResult:
         """The stored question of a call, answered from a grant if one applies, else shown to people."""
@@ -162,6 +193,8 @@ class ApprovedTool:
             "form": self._call.freeze(arguments),
             "state": {"tool": self.spec.name, "call_id": call_id, "digest": digest(arguments)},
         }
+        if self._replies is not None:
+            about["replies"] = self._replies
         if call_id is not None:
             about["tool_call"] = call_id
             run = [] if self._run is None else [self._run]

@@ -10,15 +10,20 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from handraise import AlreadySettled, Desk, InvalidQuestion, Problem, Question, QuestionNotFound, StillPending
+from handraise import AlreadySettled, Desk, InvalidQuestion, Problem, Question, QuestionNotFound
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import text_problem
 from handraise.questions import QuestionOptions
+from handraise.tools.ask_specs import (
+    ASK_CLARIFYING_QUESTION,
+    ASK_HUMAN,
+    CLARIFY,
+    HUMAN_INTERVENTION_REQUEST,
+)
+from handraise.tools.asked_back import settled_or_asked_back
 from handraise.tools.idempotent_post import Call, Posted, origin_of, post_once
-from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result, to_tool_result
+from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result
 from handraise.tools.tool_arguments import (
-    MAX_CHOICES,
-    MAX_QUESTIONS,
     Arguments,
     Intent,
     ReadArguments,
@@ -71,27 +76,42 @@ class AskTool:
         if expires_in is not None:
             self._options["expires_in"] = expires_in
 
+    @property
+    def desk(self) -> Desk:
+        """The desk on which it asks."""
+        return self._desk
+
     def answers_to(self, name: str) -> bool:
         """Whether this is one of the tool's names."""
         return name in self._names
+
+    def let_people_ask_back(self) -> None:
+        """Let people ask back about what it asks from now on; `reply_to_person` calls this."""
+        self._options["replies"] = "model"
 
     async def execute(self, arguments: Arguments, *, call_id: str | None = None) -> ToolResult:
         """Ask, wait for the outcome, and return the result for the model.
 
         `call_id` is the id that the model API gave to the call: if it is executed again after a restart, it
         finds its question, even if that was answered meanwhile. A cancelled call leaves its question pending.
+        If a person asks the model back, the call ends with the status `asked_back`; one with several questions ends when
+        each of them is settled or was asked back.
         """
         asked = await self._ask(arguments, call_id or None)
         if isinstance(asked, ToolResult):
             return asked
-        await self._wait_for([each.question.id for each in asked], timeout=None)
-        return await self._result(asked)
+        return _combined(asked, await self._results([each.question.id for each in asked], timeout=None))
 
     async def start(self, arguments: Arguments, *, call_id: str | None = None) -> Interrupt | ToolResult:
-        """Ask and do not wait: returns an interrupt to raise or return, or the result if nothing is pending."""
+        """Ask and do not wait: returns an interrupt to raise or return, or the result if there is nothing to wait for."""
         asked = await self._ask(arguments, call_id or None)
         if isinstance(asked, ToolResult):
             return asked
+        if any(each.question.is_askers_turn for each in asked):
+            ids = [each.question.id for each in asked]
+            now = _combined(asked, await self._results(ids, timeout=0))
+            if now.status == "asked_back":
+                return now
         return Interrupt(
             self.spec.name, self.conversation, call_id or None, self._events(asked, call_id or None)
         )
@@ -102,9 +122,8 @@ class AskTool:
         If `timeout` passes first, the status is `still_pending` and nothing changes.
         """
         ids = list(question_ids)
-        questions = [await self._get_own(each) for each in ids]
-        await self._wait_for(ids, timeout=timeout)
-        results = [to_tool_result(await self._desk.get(each)) for each in ids]
+        questions = [await self._get_in_conversation(each) for each in ids]
+        results = await self._results(ids, timeout=timeout)
         batches = [origin_of(each).get("batch") for each in questions]
         if len(ids) == 1 and batches[0] is None:
             return results[0]
@@ -114,6 +133,13 @@ class AskTool:
                 for result, question, batch in zip(results, questions, batches, strict=True)
             ]
         )
+
+    async def go_on(self, question_id: str, *, timeout: Span | None = None) -> ToolResult:
+        """Return the result of one question, also if it was one of several of its call."""
+        question = await self.get_own(question_id)
+        _, result = await settled_or_asked_back(self._desk, question_id, timeout=timeout)
+        batch = origin_of(question).get("batch")
+        return result if batch is None else replace(result, echo=batch.get("id"), question=question.prompt)
 
     async def _ask(self, arguments: Arguments, call_id: str | None) -> list[Posted] | ToolResult:
         """The stored questions of a call, shown to people; or why there is nothing to wait for."""
@@ -173,7 +199,7 @@ class AskTool:
     async def _undelivered(self, asked: Sequence[Posted], reason: str) -> ToolResult:
         """Withdraw questions that nobody was shown. An answer that came anyway counts."""
         await self._withdraw(asked, reason)
-        result = await self._result(asked)
+        result = _combined(asked, await self._results([each.question.id for each in asked], timeout=0))
         lost = [
             replace(each, status="undelivered", reason=reason) if each.status == "still_pending" else each
             for each in result.responses or (result,)
@@ -186,26 +212,26 @@ class AskTool:
                 with suppress(AlreadySettled):
                     await self._desk.withdraw(each.question.id, reason=reason)
 
-    async def _wait_for(self, question_ids: Sequence[str], *, timeout: Span | None) -> None:
-        """Wait until all of these are settled or the time is over."""
+    async def _results(self, question_ids: Sequence[str], *, timeout: Span | None) -> list[ToolResult]:
+        """The results when each question is settled or its asker was asked back, or the time is over."""
         end = None if timeout is None else time.monotonic() + seconds_of(timeout)
+        results = []
         for each in question_ids:
-            with suppress(StillPending):
-                left = None if end is None else max(0.0, end - time.monotonic())
-                await self._desk.wait(each, timeout=left)
+            left = None if end is None else max(0.0, end - time.monotonic())
+            results.append((await settled_or_asked_back(self._desk, each, timeout=left))[1])
+        if len(results) == 1:
+            return results
+        # What was asked back or pending may be answered by now.
+        return [(await settled_or_asked_back(self._desk, each, timeout=0))[1] for each in question_ids]
 
-    async def _result(self, asked: Sequence[Posted]) -> ToolResult:
-        results = [to_tool_result(await self._desk.get(each.question.id)) for each in asked]
-        if asked[0].intent.place is None:
-            return results[0]
-        return batch_result(
-            [
-                replace(result, echo=each.intent.echo, question=each.intent.prompt)
-                for each, result in zip(asked, results, strict=True)
-            ]
-        )
+    async def get_own(self, question_id: str) -> Question:
+        """The question with this id, if this tool asked it; else raises `QuestionNotFound`."""
+        question = await self._get_in_conversation(question_id)
+        if origin_of(question).get("tool") not in self._names:
+            raise QuestionNotFound(question_id, self._desk.workspace)
+        return question
 
-    async def _get_own(self, question_id: str) -> Question:
+    async def _get_in_conversation(self, question_id: str) -> Question:
         question = await self._desk.get(question_id)
         if (question.conversation, question.asker) != (self.conversation, self._desk.asker):
             raise QuestionNotFound(question_id, self._desk.workspace)
@@ -216,6 +242,18 @@ class AskTool:
             event_of(each.question, tool=self.spec.name, conversation=self.conversation, call_id=call_id)
             for each in asked
         )
+
+
+def _combined(asked: Sequence[Posted], results: Sequence[ToolResult]) -> ToolResult:
+    """One result for a call from those of its questions."""
+    if asked[0].intent.place is None:
+        return results[0]
+    return batch_result(
+        [
+            replace(result, echo=each.intent.echo, question=each.intent.prompt)
+            for each, result in zip(asked, results, strict=True)
+        ]
+    )
 
 
 def ask_human(
@@ -345,128 +383,3 @@ Tool = TypeVar("Tool", bound=NamedTool)
 def find_tool(tools: Iterable[Tool], name: str) -> Tool | None:
     """The tool with this name, or None."""
     return next((tool for tool in tools if tool.answers_to(name)), None)
-
-
-_CHOICES = {
-    "type": "array",
-    "items": {"type": "string"},
-    "maxItems": MAX_CHOICES,
-    "description": "What the user can choose from. Leave it out for an open question.",
-}
-_MULTI_SELECT = {"type": "boolean", "description": "Whether the user may choose several of the choices."}
-
-_CONTEXT = {"type": "string", "description": "Why you need to know, for the person to answer well."}
-_ANY_CHOICES = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "What the person can choose from. Leave it out for an open question.",
-}
-
-ASK_HUMAN = ToolSpec(
-    "ask_human",
-    "Ask a person if you cannot go on without their answer. Be specific and brief, and ask only what you cannot "
-    "find out yourself. Put what can be chosen into choices, never into the text of the question. Ask several "
-    "questions at once only if none depends on another. This is not an approval: do not use it before a "
-    "dangerous action.",
-    {
-        "type": "object",
-        "properties": {
-            "question": {"type": "string", "description": "One question. Not together with questions."},
-            "choices": _ANY_CHOICES,
-            "multi_select": _MULTI_SELECT,
-            "context": _CONTEXT,
-            "questions": {
-                "type": "array",
-                "maxItems": MAX_QUESTIONS,
-                "description": "Several independent questions instead of one.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": {"type": "string", "description": "Comes back with the answer."},
-                        "question": {"type": "string"},
-                        "choices": _ANY_CHOICES,
-                        "multi_select": _MULTI_SELECT,
-                        "context": _CONTEXT,
-                    },
-                    "required": ["question"],
-                    "additionalProperties": False,
-                },
-            },
-        },
-        "additionalProperties": False,
-    },
-)
-
-CLARIFY = ToolSpec(
-    "clarify",
-    "Ask the user when you cannot go on without knowing. Put what can be chosen into choices, never into the "
-    "text of the question. Ask several questions at once only if none depends on another. If little "
-    "depends on it, decide yourself. This is not an approval: do not use it before a dangerous action.",
-    {
-        "type": "object",
-        "properties": {
-            "question": {"type": "string", "description": "One question. Not together with questions."},
-            "choices": _CHOICES,
-            "multi_select": _MULTI_SELECT,
-            "questions": {
-                "type": "array",
-                "maxItems": MAX_QUESTIONS,
-                "description": "Several independent questions instead of one.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": {"type": "string", "description": "Comes back with the answer."},
-                        "question": {"type": "string"},
-                        "choices": _CHOICES,
-                        "multi_select": _MULTI_SELECT,
-                    },
-                    "required": ["question"],
-                    "additionalProperties": False,
-                },
-            },
-        },
-        "additionalProperties": False,
-    },
-)
-
-ASK_CLARIFYING_QUESTION = ToolSpec(
-    "ask_clarifying_question",
-    "Ask the user one question that is answered in their own words. Be specific and brief, and ask only what "
-    "you cannot find out.",
-    {
-        "type": "object",
-        "properties": {
-            "question": {"type": "string", "description": "What you ask the user."},
-            "context": {
-                "type": "string",
-                "description": "Why you need to know, for the user to answer well.",
-            },
-        },
-        "required": ["question"],
-        "additionalProperties": False,
-    },
-)
-
-HUMAN_INTERVENTION_REQUEST = ToolSpec(
-    "human_intervention_request",
-    "Let a person decide between options before you go on. You get the option that was chosen.",
-    {
-        "type": "object",
-        "properties": {
-            "prompt": {"type": "string", "description": "What is to be decided."},
-            "options": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
-                "description": "What can be chosen, one short text each.",
-            },
-            "context": {
-                "type": "object",
-                "description": "What helps to decide.",
-                "additionalProperties": True,
-            },
-        },
-        "required": ["prompt", "options"],
-        "additionalProperties": False,
-    },
-)

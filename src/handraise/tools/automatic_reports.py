@@ -6,7 +6,8 @@ A report that cannot be made is logged. It never takes the place of the tool's o
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple
+from collections.abc import Awaitable
+from typing import Any, NamedTuple, TypeVar
 
 from handraise import Desk, HandraiseError
 from handraise.blocking import BlockingDesk
@@ -14,6 +15,8 @@ from handraise.blocking import BlockingDesk
 _log = logging.getLogger(__name__)
 
 _LONGEST = 500
+
+T = TypeVar("T")
 
 
 class ToolReport(NamedTuple):
@@ -39,6 +42,17 @@ async def send_report(desk: Desk, question_id: str, report: ToolReport) -> None:
         await desk.report(question_id, ok=report.ok, text=report.text)
     except HandraiseError as error:
         _warn(question_id, error)
+
+
+async def reported(desk: Desk, question_id: str, running: Awaitable[T]) -> T:
+    """Wait for a tool that runs, report what came of it, and return its result or raise its error."""
+    try:
+        output = await running
+    except Exception as error:
+        await send_report(desk, question_id, error_report(error))
+        raise
+    await send_report(desk, question_id, result_report(output))
+    return output
 
 
 async def send_report_by_key(desk: Desk, key: str, report: ToolReport) -> None:

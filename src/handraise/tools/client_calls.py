@@ -73,8 +73,9 @@ class ToolResultSubmission(pydantic.BaseModel):
     """A client's result for one of its calls, with the names of this class or the same in camel case.
 
     Anything else that a client sends, such as options, is ignored: the stored question counts. `arguments`
-    are edits to an action that is approved. `conversation` is the one that the client is in; a server sets it
-    from its own route.
+    are edits to an action that is approved. `seen` is how many messages of the question's thread the client has shown:
+    an approval must cover all of them. `conversation` is the one that the client is in; a server sets it from its own
+    route.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
@@ -91,6 +92,7 @@ class ToolResultSubmission(pydantic.BaseModel):
     arguments: dict[str, Any] | None = pydantic.Field(
         default=None, repr=False, validation_alias=pydantic.AliasChoices("arguments", "editedArguments")
     )
+    seen: int = pydantic.Field(default=0, ge=0)
     conversation: str | None = None
 
 
@@ -151,6 +153,8 @@ def _drawing(question: Question) -> dict[str, Json]:
         "context": question.context,
         "kind": form.kind,
     }
+    if question.thread:
+        drawing["thread"] = question.thread
     match form:
         case Choice() | MultiChoice():
             drawing["allowOther"] = form.allow_other
@@ -242,7 +246,9 @@ def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
 async def _settle(
     desk: Desk, given: ToolResultSubmission, question: Question, by: str | Responder
 ) -> Question:
-    provenance = Provenance(channel="client", evidence=CLIENT_ASSERTED, details=_details(given, question))
+    provenance = Provenance(
+        channel="client", evidence=CLIENT_ASSERTED, seen=given.seen, details=_details(given, question)
+    )
     if isinstance(question.form, Approval):
         value = {"decision": given.decision, "reason": given.reason, "arguments": given.arguments}
         if given.scope != "once":

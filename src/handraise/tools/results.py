@@ -24,6 +24,7 @@ from handraise import (
 )
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Source
+from handraise.model.thread_messages import ThreadMessage
 
 ResultStatus = Literal[
     "answered",
@@ -33,9 +34,17 @@ ResultStatus = Literal[
     "exhausted",
     "undelivered",
     "still_pending",
+    "asked_back",
     "invalid",
 ]
 """How a tool call ended, in one word."""
+
+REPLY_TO_PERSON = "reply_to_person"
+"""The name of the tool with which a model replies to people."""
+_ASKED_BACK = (
+    f"A person wants to know something before they decide. Call {REPLY_TO_PERSON} with this question_id, the number of the "
+    "last message, and your reply. The question stays open: do not ask it again. This is not an answer, and not consent."
+)
 
 UNDELIVERED = "undelivered"
 """Prefix of the reason with which a tool withdraws a question that it could not show to anybody."""
@@ -46,8 +55,10 @@ class ToolResult:
     """How a tool call ended. `content` is what the model gets to read.
 
     `value` is the canonical answer and `text` the same as people read it: labels instead of ids. For a batch,
-    `responses` has one result for each question, and `status` is the first that is not `answered`. `echo` is
-    the id that the model gave to a question of a batch; nothing is looked up by it.
+    `responses` has one result for each question, and `status` is `asked_back` if one has it, else the first that
+    is not `answered`. `echo` is
+    the id that the model gave to a question of a batch; nothing is looked up by it. `messages` are what people asked
+    back and wait to read from the model.
     """
 
     status: ResultStatus
@@ -60,6 +71,7 @@ class ToolResult:
     by: str | None = None
     reason: str | None = field(default=None, repr=False)
     problems: tuple[Problem, ...] = ()
+    messages: tuple[ThreadMessage, ...] = field(default=(), repr=False)
     responses: tuple[ToolResult, ...] = ()
 
     @property
@@ -83,10 +95,21 @@ class ToolResult:
         return {**block, "is_error": True} if self.status in ("invalid", "undelivered") else block
 
 
-def to_tool_result(question: Question) -> ToolResult:
-    """The result of a tool call that asked this question, as it is now."""
+def to_tool_result(question: Question, *, messages: Sequence[ThreadMessage] = ()) -> ToolResult:
+    """The result of a tool call that asked this question, as it is now.
+
+    `messages` are those that the model has to reply to.
+    """
     outcome = question.outcome
     match outcome:
+        case None if messages:
+            return ToolResult(
+                status="asked_back",
+                question_id=question.id,
+                by=messages[-1].by,
+                reason=_ASKED_BACK,
+                messages=tuple(messages),
+            )
         case None:
             return ToolResult(status="still_pending", question_id=question.id)
         case Answered():
@@ -118,13 +141,14 @@ def to_tool_result(question: Question) -> ToolResult:
 
 def batch_result(responses: Sequence[ToolResult]) -> ToolResult:
     """One result for a call that asked several questions."""
-    unanswered = (each.status for each in responses if each.status != "answered")
-    return ToolResult(status=next(unanswered, "answered"), responses=tuple(responses))
+    unanswered = [each.status for each in responses if each.status != "answered"]
+    status: ResultStatus = "asked_back" if "asked_back" in unanswered else next(iter(unanswered), "answered")
+    return ToolResult(status=status, responses=tuple(responses))
 
 
-def invalid_result(tool: str, problems: Sequence[Problem]) -> ToolResult:
+def invalid_result(tool: str, problems: Sequence[Problem], what: str = "Nobody was asked.") -> ToolResult:
     """The result of a call whose arguments cannot be asked: nothing was registered."""
-    reason = f"Nobody was asked. Correct these problems and call {tool} again."
+    reason = f"{what} Correct these problems and call {tool} again."
     return ToolResult(status="invalid", reason=reason, problems=tuple(problems))
 
 
@@ -166,6 +190,8 @@ def _parts(result: ToolResult) -> dict[str, Json]:
         "source": result.source,
         "by": result.by,
         "reason": result.reason,
+        "messages": [{"number": each.number, "by": each.by, "text": each.text} for each in result.messages]
+        or None,
         "problems": [{"path": each.path, "message": each.message} for each in result.problems] or None,
         "responses": [_parts(each) for each in result.responses] or None,
     }

@@ -143,7 +143,12 @@ class DeskTask:
                 self._said.append(f"There is no open question {question_id!r} in this task.")
 
     async def _answer(self, question_id: str, value: Json, by: Responder | str) -> None:
-        provenance = Provenance(channel="a2a", evidence=_EVIDENCE)
+        seen = None
+        match value:
+            case {"decision": decision, "seen": int() | float() as count, **rest}:
+                # A2A carries every number as a double.
+                seen, value = int(count), {"decision": decision, **rest}
+        provenance = Provenance(channel="a2a", evidence=_EVIDENCE, seen=seen)
         try:
             match value:
                 case {"declined": True, **rest}:

@@ -59,4 +59,6 @@ def _shown(question: Question) -> dict[str, Json]:
     if isinstance(form, Approval):
         shown |= {"tool": form.action.tool, "arguments": form.action.arguments}
         shown["editable"] = [entry.name for entry in form.editable]
+    if question.thread:
+        shown["thread"] = question.thread
     return shown

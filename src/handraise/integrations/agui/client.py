@@ -39,6 +39,7 @@ from handraise.integrations.agui.transcript import Transcript
 from handraise.model.json_values import Json, canonical_json, digest
 from handraise.questions import QuestionOptions
 from handraise.tools import to_tool_result
+from handraise.tools.automatic_reports import ToolReport, result_report, send_report
 
 _LARGEST_RUN = 32 * 1024 * 1024
 _MOST_INTERRUPTS = 50
@@ -95,14 +96,16 @@ class AguiAgent:
         posted: what the agent did before is not repeated. `timeout` is for each answer; it raises
         `StillPending`.
         """
+        answered: Sequence[Question] = ()
         while True:
             first = await self._stored(run.thread_id, run.run_id, 0)
             if first is None:
                 transcript = await self._send(run)
+                await self._report(answered, transcript)
                 if not transcript.interrupts:
                     return _end(run, transcript)
                 first = await self._keep(run, transcript)
-            run = await self._resumed(first, timeout)
+            run, answered = await self._resumed(first, timeout)
 
     async def resume(self, question_id: str, *, timeout: float | None = None) -> RunEnd:
         """Continue the run that asked this question; nothing else needs to be known."""
@@ -113,7 +116,8 @@ class AguiAgent:
         first = await self._stored(about["thread"], about["run"], 0)
         if first is None:
             raise QuestionNotFound(question_id, self._desk.workspace)
-        return await self.run(await self._resumed(first, timeout), timeout=timeout)
+        left = json.loads(first.state["left"])
+        return await self.run(RunAgentInput.model_validate(left["run"]), timeout=timeout)
 
     async def _send(self, run: RunAgentInput) -> Transcript:
         """The result of a run, once it has ended."""
@@ -153,8 +157,17 @@ class AguiAgent:
         }
         return await self._post(run, transcript, transcript.interrupts[0], 0, canonical_json(left))
 
-    async def _resumed(self, first: Question, timeout: float | None) -> RunAgentInput:
-        """The next run, with all answers, once all of them are there."""
+    async def _report(self, answered: Sequence[Question], transcript: Transcript) -> None:
+        """Report what the agent says about the approved calls that it has made."""
+        for question in answered:
+            if question.decision and (said := transcript.result(question.tool_call)) is not None:
+                ok, text = said
+                await send_report(self._desk, question.id, ToolReport(ok, result_report(text).text))
+
+    async def _resumed(
+        self, first: Question, timeout: float | None
+    ) -> tuple[RunAgentInput, Sequence[Question]]:
+        """The next run, with all answers, once all of them are there; and the questions that were answered."""
         left = json.loads(first.state["left"])
         run = RunAgentInput.model_validate(left["run"])
         interrupts = [Interrupt.model_validate(each) for each in left["interrupts"]]
@@ -165,12 +178,12 @@ class AguiAgent:
             questions.append(stored or await self._post(run, transcript, each, place, None))
         for question in questions:
             await self._desk.wait(question.id, timeout=timeout)
+        questions = [await self._desk.get(question.id) for question in questions]
         entries = [
-            await self._entry(each, await self._desk.get(question.id))
-            for each, question in zip(interrupts, questions, strict=True)
+            await self._entry(each, question) for each, question in zip(interrupts, questions, strict=True)
         ]
         following = digest([run.thread_id, run.run_id, "resume"])[:32]
-        return run.model_copy(update={"run_id": following, "resume": entries})
+        return run.model_copy(update={"run_id": following, "resume": entries}), questions
 
     async def _post(
         self, run: RunAgentInput, transcript: Transcript, interrupt: Interrupt, place: int, left: str | None

@@ -45,9 +45,11 @@ from handraise import (
     QuestionNotFound,
     Responder,
 )
+from handraise.errors import CannotAskBack, InvalidMessage, ThreadMoved
 from handraise.forms import form_to_schema
 from handraise.model.json_values import Json, text_problem
 from handraise.model.provenance import Provenance
+from handraise.model.thread_messages import ThreadMessage
 from handraise.model.visible import visible
 
 _log = logging.getLogger(__name__)
@@ -83,8 +85,8 @@ def agui_route(
 ) -> Route:
     """A route that speaks AG-UI: it accepts answers, runs the agent, and returns what must still be answered.
 
-    The thread is the conversation. While something in it is pending, the agent is not run. `evidence` says
-    how the host identified the person; the default is too weak for an approval of high risk.
+    The thread is the conversation. While something in it is pending, the agent is not run, except to reply to people who
+    asked back. `evidence` says how the host identified the person; the default is too weak for an approval of high risk.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -121,7 +123,10 @@ async def open_interrupts(
     """The pending questions of a thread, oldest first; those to other people are listed without their content."""
     mine = [each async for each in _pending(desk, conversation=thread, recipient=by)]
     why = {each.interrupt_id: each.problems for each in refused}
-    interrupts = [interrupt_of(each, why.get(each.id, ())) for each in mine]
+    interrupts = [
+        interrupt_of(each, why.get(each.id, ()), thread=await desk.thread(each.id) if each.thread else ())
+        for each in mine
+    ]
     known = {each.id for each in mine}
     others = [each async for each in _pending(desk, conversation=thread) if each.id not in known]
     return interrupts + [
@@ -130,10 +135,22 @@ async def open_interrupts(
     ]
 
 
-def interrupt_of(question: Question, problems: Sequence[Problem] = ()) -> Interrupt:
-    """A pending question as an interrupt; `problems` are what was wrong with the last answer to it."""
+def interrupt_of(
+    question: Question, problems: Sequence[Problem] = (), *, thread: Sequence[ThreadMessage] = ()
+) -> Interrupt:
+    """A pending question as an interrupt; `problems` are what was wrong with the last answer to it.
+
+    Its metadata has the `thread`, and who `replies` if this person asks back.
+    """
     form = question.form
     about: dict[str, Json] = {"asker": question.asker, "context": question.context, "kind": form.kind}
+    if question.replies is not None:
+        about["replies"] = question.replies
+    if thread:
+        about["thread"] = [
+            {"number": each.number, "kind": each.kind, "by": each.by, "text": visible(each.text)}
+            for each in thread
+        ]
     match form:
         case Approval():
             reason = "tool_call" if question.tool_call else "confirmation"
@@ -168,7 +185,8 @@ async def take_resume(
 ) -> list[RejectedEntry]:
     """Take a front end's response as this person's answers; return the entries that were ignored, with reasons.
 
-    An abandoned interrupt is a declined question. The same entry a second time changes nothing.
+    An abandoned interrupt is a declined question. A payload `{"askBack": text}` asks the agent something instead. The same
+    answer a second time changes nothing.
     """
     refused: list[RejectedEntry] = []
     for entry in entries:
@@ -179,8 +197,10 @@ async def take_resume(
             refused.append(RejectedEntry(entry.interrupt_id, "there is no such interrupt in this thread"))
         except PermissionDenied as error:
             refused.append(RejectedEntry(entry.interrupt_id, error.reason))
-        except InvalidAnswer as error:
+        except (InvalidAnswer, InvalidMessage) as error:
             refused.append(RejectedEntry(entry.interrupt_id, "the answer does not fit", error.problems))
+        except (ThreadMoved, CannotAskBack) as error:
+            refused.append(RejectedEntry(entry.interrupt_id, str(error)))
         except AlreadySettled as error:
             refused.append(
                 RejectedEntry(entry.interrupt_id, f"it was settled before: {error.outcome.status}")
@@ -198,12 +218,21 @@ async def _in_thread(desk: Desk, question_id: str, thread: str) -> Question:
 async def _take(
     desk: Desk, question: Question, entry: ResumeEntry, *, by: str | Responder, evidence: str
 ) -> None:
-    provenance = Provenance(channel="ag-ui", evidence=evidence)
+    seen = entry.payload.get("seen") if isinstance(entry.payload, dict) else None
+    is_count = isinstance(seen, int) and not isinstance(seen, bool)
+    provenance = Provenance(channel="ag-ui", evidence=evidence, seen=seen if is_count else None)
     if entry.status == "cancelled":
         reason = entry.payload.get("reason") if isinstance(entry.payload, dict) else None
         await desk.decline(
             question.id, by=by, reason=reason if isinstance(reason, str) else None, provenance=provenance
         )
+        return
+    if (
+        question.replies is not None
+        and isinstance(entry.payload, dict)
+        and entry.payload.keys() == {"askBack"}
+    ):
+        await desk.ask_back(question.id, entry.payload["askBack"], by=by, provenance=provenance)
         return
     if not isinstance(question.form, Approval):
         await desk.answer(question.id, entry.payload, by=by, provenance=provenance)
@@ -216,10 +245,10 @@ async def _take(
 
 
 def _decision(form: Approval, payload: Json) -> tuple[Json, list[Problem]]:
-    """A decision from `{"approved", "editedArgs"?, "reason"?, "digest"?}`; the desk refuses anything else."""
+    """A decision from `{"approved", "editedArgs"?, "reason"?, "digest"?, "seen"?}`; the desk refuses anything else."""
     if not isinstance(payload, dict):
         return payload, []
-    value = {name: part for name, part in payload.items() if name not in ("approved", "editedArgs")}
+    value = {name: part for name, part in payload.items() if name not in ("approved", "editedArgs", "seen")}
     approved = payload.get("approved")
     # Only these two values: 1 is not a yes, and neither is a missing value.
     value["decision"] = "approve" if approved is True else "deny" if approved is False else None
@@ -240,6 +269,8 @@ def _schema(question: Question) -> dict[str, Json]:
         case Approval():
             properties: dict[str, Json] = {"approved": {"type": "boolean"}, "reason": {"type": "string"}}
             properties["digest"] = {"const": form.digest}
+            if question.thread:  # an approval covers the conversation that its giver has seen
+                properties["seen"] = {"const": question.thread}
             if form.editable:
                 edits = form_to_schema(form)["properties"]["arguments"]["properties"]
                 fixed = {name: {"const": value} for name, value in form.action.arguments.items()}
@@ -294,7 +325,7 @@ async def _run(
             told = [{"interruptId": each.interrupt_id, "why": each.why} for each in refused]
             yield CustomEvent(name=IGNORED, value=told)
         waiting = await open_interrupts(desk, run.thread_id, by=by, refused=refused)
-        if not waiting:
+        if all([each.is_askers_turn async for each in _pending(desk, conversation=run.thread_id)]):
             async with aclosing(agent(run, by)) as events:
                 async for event in events:
                     yield event

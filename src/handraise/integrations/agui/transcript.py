@@ -49,6 +49,14 @@ class Transcript:
             return None
         return (function["name"], arguments) if isinstance(arguments, dict) else None
 
+    def result(self, call_id: str | None) -> tuple[bool, Json] | None:
+        """Whether a tool call went well, and its result; None if there is none."""
+        for message in reversed(self.messages):
+            if call_id is not None and message.get("role") == "tool" and message.get("toolCallId") == call_id:
+                failed = message.get("error")
+                return (False, failed) if failed else (True, message.get("content"))
+        return None
+
     def read(self, data: str) -> None:
         """Take one event of the stream. Unknown events are ignored."""
         raw = json.loads(data)

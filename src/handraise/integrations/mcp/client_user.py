@@ -95,7 +95,7 @@ class ClientPerson:
         return Taken(refused="The answer from this client could not be recorded in time.")
 
     async def _record(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> None:
-        provenance = Provenance(channel=CHANNEL, evidence=CLIENT_ASSERTED)
+        provenance = Provenance(channel=CHANNEL, evidence=CLIENT_ASSERTED, seen=elicitation.seen)
         if given.action == "decline":
             await self.desk.decline(question.id, by=self.responder, provenance=provenance)
         else:

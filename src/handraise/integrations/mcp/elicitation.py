@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_types.version import is_version_at_least
@@ -17,6 +17,7 @@ from handraise import Approval, Choice, Field, Form, MultiChoice, Open, Option, 
 from handraise.forms import AnyForm, form_to_schema
 from handraise.model.argument_order import reading_order
 from handraise.model.json_values import Json
+from handraise.model.thread_messages import ThreadMessage
 from handraise.model.visible import visible, visible_line
 
 Content = Mapping[str, Any]
@@ -42,17 +43,22 @@ class Elicitation:
     message: str = field(repr=False)
     schema: Schema = field(repr=False)
     read: Callable[[Content], Json] = field(repr=False)
+    seen: int = 0
+    """How many messages of the question's thread are shown."""
 
     def again(self, problems: Sequence[Problem]) -> Elicitation:
         """The same, with what was wrong with the last answer."""
         why = "\n".join(f"- {visible_line(str(each))[:500]}" for each in problems[:10])
-        return Elicitation(f"That answer does not fit:\n{why}\n\n{self.message}", self.schema, self.read)
+        return replace(self, message=f"That answer does not fit:\n{why}\n\n{self.message}")
 
 
-def elicitation_of(question: Question, *, version: str) -> Elicitation:
-    """How a client that speaks this version of the protocol shows a question, or `Unshowable`."""
-    form = question.form
-    message = "\n".join(_lines(question))
+def elicitation_of(question: Question, *, version: str, thread: Sequence[ThreadMessage] = ()) -> Elicitation:
+    """How a client that speaks this version of the protocol shows a question and its thread, or `Unshowable`."""
+    message = "\n".join((*_lines(question), *_thread_lines(thread)))
+    return replace(_shown(question.form, message, version), seen=len(thread))
+
+
+def _shown(form: AnyForm, message: str, version: str) -> Elicitation:
     if len(message) > _LONGEST:
         raise Unshowable("it is too long to be read there")
     if isinstance(form, Approval):
@@ -212,6 +218,16 @@ def _lines(question: Question) -> Iterator[str]:
         for option in form.options:
             if option.description:
                 yield from _theirs(f"{visible_line(option.label)}: {visible_line(option.description)}")
+
+
+def _thread_lines(thread: Sequence[ThreadMessage]) -> Iterator[str]:
+    """What people and the agent have written. An answer covers it, so it is shown whole."""
+    did = {"asked_back": "asks the agent", "noted": "notes", "replied": "replies"}
+    for each in thread:
+        if not each.text:
+            raise Unshowable("it has a note that is not for this desk")
+        yield f"{visible_line(each.by)} {did[each.kind]}:"
+        yield from _theirs(each.text)
 
 
 def _text(context: Json) -> str:

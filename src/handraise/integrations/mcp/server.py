@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -31,7 +30,6 @@ from handraise import (
     Problem,
     Question,
     QuestionNotFound,
-    StillPending,
     __version__,
 )
 from handraise.forms import Risk
@@ -40,7 +38,9 @@ from handraise.integrations.mcp.elicitation import Elicitation, Unshowable, elic
 from handraise.integrations.mcp.tools import SPECS, Call, invalid, read_call, told
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
-from handraise.tools import AskTool, ToolResult
+from handraise.tools import AskTool, Interrupt
+from handraise.tools.asked_back import settled_or_asked_back
+from handraise.tools.reply_tool import reply_once
 
 _log = logging.getLogger(__name__)
 
@@ -114,9 +114,11 @@ class _Round:
 
     question_id: str
     number: int = 0
+    seen: int = 0
+    """How many messages of its thread were shown."""
 
     def write(self) -> str:
-        return json.dumps([self.question_id, self.number])
+        return json.dumps([self.question_id, self.number, self.seen])
 
     @classmethod
     def read(cls, text: str | None) -> _Round | None:
@@ -127,7 +129,9 @@ class _Round:
         except (ValueError, RecursionError):
             found = None
         match found:
-            case [str(question_id), int(number)]:
+            case [str(question_id), int(number), int(seen)]:
+                return cls(question_id, number, seen)
+            case [str(question_id), int(number)]:  # from an earlier release
                 return cls(question_id, number)
             case _:
                 raise _bad_state()
@@ -159,7 +163,7 @@ class Calls:
     async def list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """The three tools."""
+        """The four tools."""
         del ctx, params
         return types.ListToolsResult(
             tools=[
@@ -197,6 +201,8 @@ class Calls:
     ) -> types.CallToolResult | types.InputRequiredResult:
         came_back = _Round.read(params.request_state)
         question = await self._question(ctx, call, came_back)
+        if call.reply is not None:
+            question = await reply_once(self._desk, question, call.reply)
         wait = self._wait if call.wait is None else min(call.wait, self._wait)
         where = _HIGH_RISK if _is_high(question) else None
         elicitation = await self._elicitation(ctx, question) if wait else None
@@ -204,11 +210,12 @@ class Calls:
             # Input without our seal was not requested, and is ignored.
             given = (params.input_responses or {}).get(_INPUT) if came_back else None
             taken = Taken()
-            if elicitation is not None and isinstance(given, types.ElicitResult):
-                taken = await self._take(question, elicitation, given)
+            if came_back and elicitation is not None and isinstance(given, types.ElicitResult):
+                taken = await self._take(question, replace(elicitation, seen=came_back.seen), given)
             number = (came_back.number if came_back else 0) + (1 if taken.problems else 0)
             if elicitation is not None and (given is None or taken.problems) and number < _MOST_ROUNDS:
-                return _input_required(elicitation, taken.problems, _Round(question.id, number))
+                state = _Round(question.id, number, elicitation.seen)
+                return _input_required(elicitation, taken.problems, state)
             where = taken.refused or where
             await self._settled(question.id, wait)
         elif elicitation is not None and ctx.session.can_send_request:
@@ -234,10 +241,13 @@ class Calls:
             expires_in=self._expires_in,
             recipients=self._recipients,
         )
+        tool.let_people_ask_back()
         asked = await tool.start({}, call_id=_call_id(ctx, call))
-        if isinstance(asked, ToolResult):
+        if isinstance(asked, Interrupt):
+            return await self._desk.get(asked.question_ids[0])
+        if asked.question_id is None:
             raise InvalidQuestion(asked.problems)
-        return await self._desk.get(asked.question_ids[0])
+        return await self._desk.get(asked.question_id)
 
     def _is_of(self, question: Question, call: Call) -> bool:
         """Whether one of these tools asked the question, and for the same content if the call has some."""
@@ -255,18 +265,20 @@ class Calls:
         """How the client's user is shown the question; None if they are not."""
         if self._person is None or question.outcome is not None or _is_high(question):
             return None
+        if question.is_askers_turn:
+            return None
         if question.id in self._dismissed or not _elicits(ctx.session.client_capabilities):
             return None
         try:
-            elicitation = elicitation_of(question, version=ctx.protocol_version)
+            thread = await self._person.desk.thread(question.id) if question.thread else ()
+            elicitation = elicitation_of(question, version=ctx.protocol_version, thread=thread)
         except Unshowable as why:
             _log.info("question %s is not shown at the client: %s", question.id, why)
             return None
         return elicitation if await self._person.may_answer(question) else None
 
     async def _settled(self, question_id: str, wait: float) -> None:
-        with suppress(StillPending):
-            await self._desk.wait(question_id, timeout=wait)
+        await settled_or_asked_back(self._desk, question_id, timeout=wait)
 
     async def _settled_or_elicited(
         self, ctx: Context, question: Question, elicitation: Elicitation, wait: float
@@ -299,7 +311,7 @@ class Calls:
                     await self._settled(question.id, wait)
                 except HandraiseError as error:
                     failed = error
-            # Settled elsewhere, or timed out: tell the client that its form is no longer needed.
+            # Settled or asked back elsewhere, or timed out: tell the client that its form is no longer needed.
             group.cancel_scope.cancel()
         if failed is not None:
             raise failed

@@ -1,4 +1,4 @@
-"""The three tools: their descriptions for a model, how its arguments are read, and the results for it."""
+"""The four tools: their descriptions for a model, how its arguments are read, and the results for it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from handraise.errors import AlreadyConsumed
 from handraise.forms import AnyForm, Risk, coerce_choices, form_from_schema
 from handraise.model.json_values import Json, json_problems
 from handraise.tools import Intent, ToolSpec, to_tool_result
+from handraise.tools.asked_back import messages_to_model
+from handraise.tools.reply_tool import REPLY, Reply
 
 ASK = "ask_human"
 APPROVE = "request_approval"
@@ -74,13 +76,18 @@ class _Collect(_Arguments):
     question_id: _Text
 
 
+class _Reply(_Arguments, Reply):
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A model's parsed call: a question to ask, or the id of one that was asked."""
+    """A model's parsed call: a question to ask, or the id of one that was asked, perhaps with a reply about it."""
 
     tool: str
     intent: Intent | None = None
     question_id: str | None = None
+    reply: Reply | None = None
     key: str | None = None
     wait: float | None = None
 
@@ -92,6 +99,9 @@ def read_call(tool: str, arguments: dict[str, Json], *, least_risk: Risk) -> Cal
     if tool == COLLECT:
         wanted = _validated(_Collect, arguments)
         return Call(tool=tool, question_id=wanted.question_id, wait=wanted.wait_seconds)
+    if tool == REPLY.name:
+        reply = _validated(_Reply, arguments)
+        return Call(tool=tool, question_id=reply.question_id, reply=reply, wait=reply.wait_seconds)
     if tool == APPROVE:
         action = _validated(_Approve, arguments)
         return Call(tool=tool, intent=_approval(action, least_risk), key=action.key, wait=action.wait_seconds)
@@ -134,12 +144,15 @@ async def told(desk: Desk, question: Question, *, where: str | None = None) -> d
 
     `where` says where else it is decided, if not at the client.
     """
-    parts: dict[str, Json] = json.loads(to_tool_result(question).content)
+    result = to_tool_result(question, messages=await messages_to_model(desk, question))
+    parts: dict[str, Json] = json.loads(result.content)
     if evidence := getattr(question.outcome, "evidence", None):
         parts["evidence"] = evidence
     if isinstance(question.form, Approval):
         parts = await _told_approval(desk, question, parts)
-    if question.outcome is None:
+    if result.status == "asked_back":
+        parts["note"] = parts.pop("reason")
+    elif question.outcome is None:
         parts["note"] = " ".join(
             filter(
                 None,
@@ -186,7 +199,8 @@ def invalid(tool: str, problems: Sequence[Problem]) -> dict[str, Json]:
     return {
         "status": "invalid",
         "problems": found,
-        "note": f"Nobody was asked. Correct these problems and call {tool} again.",
+        "note": f"{'Nothing was replied' if tool == REPLY.name else 'Nobody was asked'}. Correct these problems and call "
+        f"{tool} again.",
     }
 
 
@@ -290,5 +304,10 @@ SPECS = {
             "required": ["question_id"],
             "additionalProperties": False,
         },
+    ),
+    REPLY.name: ToolSpec(
+        REPLY.name,
+        f"{REPLY.description} Waits a while for it, as {COLLECT} does.",
+        {**REPLY.parameters, "properties": {**REPLY.parameters["properties"], "wait_seconds": _WAIT}},
     ),
 }
