@@ -53,6 +53,20 @@ def messages_of(history: Iterable[Event]) -> tuple[ThreadMessage, ...]:
     )
 
 
+def unanswered(history: Sequence[Event]) -> Sequence[ThreadMessage]:
+    """The messages of a question's thread that wait for the asker's reply."""
+    last = replied_to(history)
+    return [each for each in messages_of(history) if each.kind == "asked_back" and each.number > last]
+
+
+def replied_to(history: Sequence[Event]) -> int:
+    """The number of the last message that the asker has replied to; 0 if there is none."""
+    return max(
+        ((event.data or {}).get("replies_to", 0) for event in history if event.kind is EventKind.REPLIED),
+        default=0,
+    )
+
+
 def thread_digest(messages: Sequence[ThreadMessage]) -> str | None:
     """The digest of a thread as a person saw it; None if nobody had written anything."""
     return digest_of_thread([(each.kind, each.by, each.text) for each in messages])

@@ -34,7 +34,7 @@ from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.replay import ENDINGS
-from handraise.model.thread_messages import ThreadMessage, messages_of
+from handraise.model.thread_messages import ThreadMessage, messages_of, replied_to
 from handraise.ports.clock import IdFactory
 from handraise.ports.store import Durability, Recovered
 
@@ -298,8 +298,8 @@ class Desk(ABC):
 
     async def _reply_to_all(self, question_id: str, reply_with: ReplyWith) -> None:
         """Reply to what people ask back, and have asked back before, until the question is settled."""
-        replied = (await self.get(question_id)).replied
-        async with aclosing(self.messages(question_id, after=replied)) as messages:
+        last = replied_to(await self.history(question_id))
+        async with aclosing(self.messages(question_id, after=last)) as messages:
             async for message in messages:
                 given = reply_with(message)
                 text = await given if isawaitable(given) else given

@@ -9,9 +9,8 @@ from contextlib import aclosing, suppress
 
 from handraise import Desk, Question, StillPending
 from handraise.errors import TooManyRequests
-from handraise.events import Event
 from handraise.model.durations import Span, seconds_of
-from handraise.model.thread_messages import ThreadMessage, messages_of
+from handraise.model.thread_messages import ThreadMessage, unanswered
 from handraise.tools.results import ToolResult, to_tool_result
 
 LOOK_AGAIN = 5.0
@@ -46,19 +45,6 @@ async def messages_to_model(desk: Desk, question: Question) -> Sequence[ThreadMe
     if question.replies != "model" or not question.is_askers_turn:
         return ()
     return unanswered(await desk.history(question.id))
-
-
-def unanswered(history: Sequence[Event]) -> Sequence[ThreadMessage]:
-    """The messages of a question's thread that wait for the asker's reply."""
-    last = replied_to(history)
-    return [each for each in messages_of(history) if each.kind == "asked_back" and each.number > last]
-
-
-def replied_to(history: Sequence[Event]) -> int:
-    """The number of the last message that the asker has replied to; 0 if there is none."""
-    return max(
-        ((event.data or {}).get("replies_to", 0) for event in history if event.kind == "replied"), default=0
-    )
 
 
 async def _change(desk: Desk, question: Question, timeout: float | None) -> None:

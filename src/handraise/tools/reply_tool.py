@@ -12,9 +12,9 @@ from handraise import AlreadySettled, Desk, InvalidQuestion, Problem, Question, 
 from handraise.errors import InvalidMessage, NothingToReply
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
+from handraise.model.thread_messages import replied_to
 from handraise.tools.approved_tool import ApprovedTool
 from handraise.tools.ask_tools import AskTool
-from handraise.tools.asked_back import replied_to
 from handraise.tools.results import REPLY_TO_PERSON, ToolResult, invalid_result
 from handraise.tools.tool_arguments import Arguments, json_object
 from handraise.tools.tool_events import Interrupt, event_of

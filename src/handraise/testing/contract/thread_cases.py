@@ -493,6 +493,28 @@ class ReplyingCases(ContractFixtures):
                     "Customer 12.",
                 ]
 
+    async def test_what_waits_behind_a_reply_is_replied_to_after_a_restart(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace) as people:
+            question = await asked(people)
+            await people.ask_back(question.id, "Which customer?", by="ana")
+            await people.ask_back(question.id, "Which order?", by="bo")
+            await people.reply(question.id, "Customer 12.", to=1)
+            async with backend.open(workspace=workspace) as desk:
+                waiting = asyncio.create_task(
+                    desk.wait(question.id, reply_with=lambda message: f"To {message.text}")
+                )
+                async with asyncio.timeout(SOON):
+                    while (await people.get(question.id)).is_askers_turn:  # noqa: ASYNC110 -- another desk decides
+                        await asyncio.sleep(0.01)
+                    await people.decline(question.id, by="ana")
+                    await waiting
+            assert [each.text for each in await people.thread(question.id)][2:] == [
+                "Customer 12.",
+                "To Which order?",
+            ]
+
     async def test_what_the_function_raises_ends_the_wait(self, desk: Desk) -> None:
         question = await asked(desk)
         await desk.ask_back(question.id, "Why?", by="ana")
