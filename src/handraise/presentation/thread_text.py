@@ -128,7 +128,7 @@ def which_kind_text(question: Question) -> str:
 
 def kind_label(kind: MessageKind) -> str:
     """What the button says that writes a message of this kind."""
-    return gettext(ASK_THE_AGENT if kind == "asked_back" else NOTE_FOR_COLLEAGUES)
+    return gettext(ASK_THE_AGENT) if kind == "asked_back" else gettext(NOTE_FOR_COLLEAGUES)
 
 
 def _message(message: ThreadMessage, text: str) -> MessageText:

@@ -65,7 +65,7 @@ def reason_modal(question: Question, verb: str) -> Component:
 
 def message_modal(question: Question, verb: str) -> Component:
     """The form in which somebody writes to the agent, or to colleagues."""
-    title = gettext(ASK_THE_AGENT if verb == "ask" else NOTE_FOR_COLLEAGUES)
+    title = gettext(ASK_THE_AGENT) if verb == "ask" else gettext(NOTE_FOR_COLLEAGUES)
     hint = gettext("It is the agent's turn then.") if verb == "ask" else gettext("The agent does not see it.")
     field = text_input("text", several_lines=True, required=True)
     fields = [with_label(gettext("Your message"), field, hint)]
