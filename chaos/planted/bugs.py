@@ -635,9 +635,9 @@ _SINKS = (
         "answers-in-the-log",
         "what people answer is written to the log",
         f"{_SRC}/desk/local_desk.py",
-        "        check_provenance(self._limits, provenance)\n",
+        "        check_provenance(self._limits, provenance)\n        try:\n",
         "        __import__('logging').getLogger(__name__).info('answer %s', value)\n"
-        "        check_provenance(self._limits, provenance)\n",
+        "        check_provenance(self._limits, provenance)\n        try:\n",
         ("tests/server/test_secrets.py::test_what_is_asked_and_answered_is_nowhere_but_in_its_own_rows",),
     ),
 )

@@ -31,11 +31,14 @@ from handraise.model.lifecycle import (
     MoveKind,
     admin_withdraw_move,
     answer_move,
+    ask_back_move,
     attempt_move,
     ballot_of,
     decline_move,
     expire,
     next_step,
+    note_move,
+    reply_move,
     transition,
     withdraw_move,
 )
@@ -65,6 +68,9 @@ MOVES: dict[str, Callable[[Question, Responder], Move]] = {
         question, by, "x", [Problem("", "no")], provenance=Provenance(channel="web")
     ),
 }
+MOVES["ask_back"] = lambda question, by: ask_back_move(question, by, "Which customer?")
+MOVES["note"] = lambda question, by: note_move(question, by, "I know them")
+MOVES["reply"] = lambda question, by: reply_move(question, by.id, "Customer 12.", to=1)
 MOVES["grant"] = lambda question, by: Move(
     question=question,
     kind="grant",
@@ -79,6 +85,9 @@ TABLE: dict[str, tuple[Status, EventKind]] = {
     "withdraw_for": (Status.WITHDRAWN, EventKind.WITHDRAWN),
     "attempt": (Status.PENDING, EventKind.ATTEMPTED),
     "grant": (Status.ANSWERED, EventKind.ANSWERED),
+    "ask_back": (Status.PENDING, EventKind.ASKED_BACK),
+    "note": (Status.PENDING, EventKind.NOTED),
+    "reply": (Status.PENDING, EventKind.REPLIED),
 }
 
 
@@ -92,7 +101,7 @@ def question(status: Status = Status.PENDING, **changes: Any) -> Question:
 
 
 def mover(kind: str) -> Responder:
-    return Responder("agent") if kind in ("withdraw", "grant") else ANA
+    return Responder("agent") if kind in ("withdraw", "grant", "reply") else ANA
 
 
 def test_the_table_knows_every_move() -> None:
@@ -104,7 +113,9 @@ def test_the_table_knows_every_move() -> None:
 def test_only_a_pending_question_moves_and_each_move_leads_where_the_table_says(
     status: Status, kind: str
 ) -> None:
-    before = question(status)
+    before = question(status, replies="program", thread=1, asked_back=1)
+    if kind == "grant":  # none answers what people talk about
+        before = question(status)
     done = transition(before, MOVES[kind](before, mover(kind)), NOW)
     if status is Status.PENDING:
         assert done is not None
