@@ -91,6 +91,10 @@ TABLE: dict[str, tuple[Status, EventKind]] = {
 }
 
 
+ASKED_BACK: dict[str, Any] = {"replies": "program", "thread": 1, "asked_back": 1}
+"""Somebody has asked the asker something."""
+
+
 def question(status: Status = Status.PENDING, **changes: Any) -> Question:
     record = {"value": "a", "by": "zoe"}
     pending = Question(
@@ -113,9 +117,7 @@ def test_the_table_knows_every_move() -> None:
 def test_only_a_pending_question_moves_and_each_move_leads_where_the_table_says(
     status: Status, kind: str
 ) -> None:
-    before = question(status, replies="program", thread=1, asked_back=1)
-    if kind == "grant":  # none answers what people talk about
-        before = question(status)
+    before = question(status, **ASKED_BACK)
     done = transition(before, MOVES[kind](before, mover(kind)), NOW)
     if status is Status.PENDING:
         assert done is not None
@@ -129,10 +131,11 @@ def test_only_a_pending_question_moves_and_each_move_leads_where_the_table_says(
 def test_each_ending_keeps_what_its_move_said() -> None:
     endings = []
     for kind, move in MOVES.items():
-        before = question(max_attempts=1)
+        before = question(max_attempts=1, **ASKED_BACK)
         done = transition(before, move(before, mover(kind)), NOW)
         assert done is not None
-        endings.append(done[0].outcome)
+        if kind not in ("ask_back", "note", "reply"):
+            endings.append(done[0].outcome)
     assert endings == [
         Answered(value="a", at=NOW, by="ana", channel="web", evidence="session"),
         Declined(at=NOW, by="ana", reason="not mine", channel="web"),
@@ -152,18 +155,24 @@ def test_a_move_changes_nothing_but_what_it_is_about() -> None:
 
 @pytest.mark.parametrize("kind", MOVES)
 def test_no_move_counts_once_the_time_is_over_even_before_the_sweep(kind: str) -> None:
-    before = question(steps=steps_of(Timeline(expire=timedelta(hours=1))))
+    before = question(steps=steps_of(Timeline(expire=timedelta(hours=1))), **ASKED_BACK)
     move = MOVES[kind](before, mover(kind))
     end = START + timedelta(hours=1)
     assert transition(before, move, end - timedelta(microseconds=1)) is not None
     assert transition(before, move, end) is None
 
 
-@pytest.mark.parametrize("kind", ["answer", "decline", "attempt"])
+@pytest.mark.parametrize("kind", ["answer", "decline", "attempt", "ask_back", "note"])
 @pytest.mark.parametrize("by", ["agent", "eve"])
 def test_neither_the_asker_nor_a_stranger_moves_a_question_as_a_person(kind: str, by: str) -> None:
-    before = question(recipients=("ana", "agent"), max_attempts=1)
+    before = question(recipients=("ana", "agent"), max_attempts=1, **ASKED_BACK)
     assert transition(before, MOVES[kind](before, Responder(by)), NOW) is None
+
+
+@pytest.mark.parametrize("by", ["ana", "another agent", ""])
+def test_only_the_asker_replies(by: str) -> None:
+    before = question(**ASKED_BACK)
+    assert transition(before, reply_move(before, by, "Because.", to=1), NOW) is None
 
 
 @pytest.mark.parametrize("by", ["ana", "another agent", ""])
