@@ -31,6 +31,8 @@ from handraise.policies.rules import Policy, Rule, parse_policy
 T = TypeVar("T", bound=Draft)
 
 _MOST_VERDICTS = 1_000
+_RECURRING = frozenset({"agent", "tool", "risk", "kind", "recipients", "hour", "weekday"})
+"""Facts that many questions have in common."""
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -66,11 +68,15 @@ class Verdict:
 
 
 class _Selection(NamedTuple):
-    """Some rules of a policy, their expressions in the same order, and the verdicts by what these gave."""
+    """Some rules of a policy, their expressions in the same order, and the verdicts by what these gave.
+
+    If the rules use only facts that many questions have in common, `recurring` has the verdicts by these facts.
+    """
 
     rules: Sequence[Rule]
     expressions: Expressions
     verdicts: dict[tuple[bool | None, ...], Verdict]
+    recurring: dict[tuple[Any, ...], Verdict] | None
 
 
 class CompiledPolicy:
@@ -99,8 +105,19 @@ class CompiledPolicy:
         A rule whose expression fails matches if it denies or requires, and does not match if it allows.
         """
         selection = self._selection(draft)
-        expressions = selection.expressions
-        results = tuple(expressions.evaluate(self.facts(draft, now, expressions.variables)))
+        facts = self.facts(draft, now, selection.expressions.variables)
+        if selection.recurring is None:
+            return self._evaluated(selection, facts)
+        key = tuple([tuple(fact) if isinstance(fact, list) else fact for fact in facts.values()])
+        verdict = selection.recurring.get(key)
+        if verdict is None:
+            verdict = self._evaluated(selection, facts)
+            if len(selection.recurring) < _MOST_VERDICTS:
+                selection.recurring[key] = verdict
+        return verdict
+
+    def _evaluated(self, selection: _Selection, facts: Mapping[str, Any]) -> Verdict:
+        results = tuple(selection.expressions.evaluate(facts))
         verdict = selection.verdicts.get(results)
         if verdict is None:
             verdict = self._verdict(selection.rules, results)
@@ -123,7 +140,11 @@ class CompiledPolicy:
                 for rule, name in self._indexed
                 if name in known and (is_approval or rule.effect != "allow")
             ]
-            self._selections[key] = _Selection(rules, Expressions([rule.when for rule in rules]), {})
+            expressions = Expressions([rule.when for rule in rules])
+            recurring: dict[tuple[Any, ...], Verdict] | None = (
+                {} if expressions.variables <= _RECURRING else None
+            )
+            self._selections[key] = _Selection(rules, expressions, {}, recurring)
         return self._selections[key]
 
     def _verdict(self, rules: Sequence[Rule], results: Sequence[bool | None]) -> Verdict:
