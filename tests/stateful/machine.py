@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from handraise import Approval, Desk, HandraiseError, InvalidAnswer, Question, StillPending, Timeline
 from handraise.desk.blocking_desk import LoopThread
+from handraise.model.provenance import Provenance
 from handraise.model.timelines import Escalation
 from handraise.questions import QuestionOptions
 from handraise.testing import ManualClock
@@ -117,6 +118,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
                 "quorum": quorum,
                 "veto": veto,
                 "recipients": recipients,
+                "replies": "program",
             }
             if approval:
                 options["form"] = Approval.of("pay")
@@ -144,12 +146,41 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
             self.touched = key
 
         @precondition(lambda self: self.ids)
-        @rule(one=ONE, who=PEOPLE, value=st.sampled_from(["first", "first", "second"]))
-        def answer(self, one: int, who: str, value: str) -> None:
+        @rule(
+            one=ONE,
+            who=PEOPLE,
+            value=st.sampled_from(["first", "first", "second"]),
+            missed=st.sampled_from([0, 0, 0, 1]),
+        )
+        def answer(self, one: int, who: str, value: str, missed: int) -> None:
             key = self.key(one)
             word = self.word(key, value)
-            got = self.told(lambda: subject.desk.answer(self.ids[key], word, by=who))
-            self.compare(key, got, self.reference.move(key, who, word))
+            saw = max(0, self.reference.asked[key].thread - missed)
+            provenance = Provenance(seen=saw)
+            got = self.told(lambda: subject.desk.answer(self.ids[key], word, by=who, provenance=provenance))
+            self.compare(key, got, self.reference.move(key, who, word, saw=saw))
+
+        @precondition(lambda self: self.ids)
+        @rule(one=ONE, who=PEOPLE, asks=st.booleans())
+        def write(self, *, one: int, who: str, asks: bool) -> None:
+            key = self.key(one)
+            verb = subject.desk.ask_back if asks else subject.desk.note
+            got = self.told(lambda: verb(self.ids[key], "Which customer?", by=who))
+            self.compare(key, got, self.reference.write(key, who, "asked_back" if asks else "noted"))
+
+        @precondition(lambda self: self.ids)
+        @rule(one=ONE)
+        def reply(self, one: int) -> None:
+            key = self.key(one)
+            got = self.told(lambda: subject.desk.reply(self.ids[key], "Customer 12."))
+            self.compare(key, got, self.reference.reply(key))
+
+        @precondition(lambda self: self.ids)
+        @rule(one=ONE)
+        def report(self, one: int) -> None:
+            key = self.key(one)
+            got = self.told(lambda: subject.desk.report(self.ids[key], ok=True, text="paid"))
+            self.compare(key, got, self.reference.report(key))
 
         @precondition(lambda self: self.ids)
         @rule(one=ONE, who=PEOPLE)
@@ -266,6 +297,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
                     question.steps_taken,
                     {vote.by for vote in question.votes},
                     question.consumed_at is not None,
+                    (question.thread, question.is_askers_turn, question.report is not None),
                     getattr(question.outcome, "by", None),
                     [event.kind.value for event in events],
                 )
@@ -280,7 +312,8 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
 def seen_of(q: Asked) -> tuple[Any, ...]:
     """What the desk must show of a question."""
     by = q.how[0] if q.how else None
-    return (q.status, q.attempts, q.taken, set(q.votes), q.used, by, q.events)
+    talk = (q.thread, q.asked_back and q.status == "pending", q.reported)
+    return (q.status, q.attempts, q.taken, set(q.votes), q.used, talk, by, q.events)
 
 
 def run_histories(subject: Subject, histories: int, *, steps: int = 30) -> int:
