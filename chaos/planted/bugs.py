@@ -165,8 +165,8 @@ _RACES = (
     Bug(
         "reminded-in-the-askers-turn",
         "people are reminded of what waits for the asker",
-        f"{_SQLITE}/statements.sql",
-        "            when :asked_back then q.expires_at\n",
+        f"{_SQLITE}/migrations/0001_schema.sql",
+        "    when q.asked_back > 0 then q.expires_at\n",
         "",
         (f"{ON_SQLITE}::test_reminders_and_escalations_pause",),
     ),

@@ -435,7 +435,7 @@ class LocalDesk(Desk):
         provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.ask_back`."""
-        text, question, responder = await self._message(question_id, text, by, provenance)
+        question, responder = await self._writable(question_id, text, by, provenance)
         if question.replies is None:
             await self._pending_question(question_id)  # what this process remembers may have ended
             raise CannotAskBack(question_id)
@@ -450,19 +450,19 @@ class LocalDesk(Desk):
         provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.note`."""
-        text, question, responder = await self._message(question_id, text, by, provenance)
+        question, responder = await self._writable(question_id, text, by, provenance)
         return await self._move(note_move(question, responder, text, provenance=provenance or UNKNOWN))
 
-    async def _message(
+    async def _writable(
         self, question_id: str, text: str, by: str | Responder, provenance: Provenance | None
-    ) -> tuple[str, Question, Responder]:
-        """Check a message of a person. Who may answer may write."""
+    ) -> tuple[Question, Responder]:
+        """Return the pending question and the person, if that person may write this about it: who may answer may write."""
         check_message(self._limits, text)
         provenance = provenance or UNKNOWN
         check_provenance(self._limits, provenance)
         question, responder = await self._answerable(question_id, by, provenance.evidence)
         check_room(question)
-        return text, question, responder
+        return question, responder
 
     async def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
         """See `Desk.reply`."""

@@ -524,20 +524,7 @@ where workspace = :workspace and question_id = :id and step is null;
 update inbox
 set urgency = urgency % 2251799813685248 + case when :asked_back then 2251799813685248 else 0 end,
     due_at = case when main then (
-        select case
-            when :asked_back then q.expires_at
-            when q.steps_taken = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer)
-            else max(
-                q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
-                q.stepped_at + cast(min(
-                    q.steps ->> ('$[' || q.steps_taken || '].after')
-                        - q.steps ->> ('$[' || (q.steps_taken - 1) || '].after'),
-                    600
-                ) * 1000000 as integer)
-            )
-        end
-        from questions as q
-        where q.workspace = inbox.workspace and q.id = inbox.question_id
+        select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
     ) end
 where workspace = :workspace and question_id = :id;
 
@@ -581,16 +568,7 @@ update inbox
 set open = open or coalesce(step = :steps_taken, 0),
     urgency = case when :do = 'escalate' then urgency % 1125899906842624 else urgency end,
     due_at = case when main then (
-        select max(
-            q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
-            q.stepped_at + cast(min(
-                q.steps ->> ('$[' || q.steps_taken || '].after')
-                    - q.steps ->> ('$[' || (q.steps_taken - 1) || '].after'),
-                600
-            ) * 1000000 as integer)
-        )
-        from questions as q
-        where q.workspace = inbox.workspace and q.id = inbox.question_id
+        select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
     ) end
 where workspace = :workspace and question_id = :id and (main or :do = 'escalate');
 

@@ -368,6 +368,22 @@ select q.workspace, q.id, t.value
 from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
 where q.recipients <> '[]' and s.key < q.steps_taken;
 
+-- When the next step of each question's timeline is due; null if none is left. After a late step, the next one waits at least
+-- ten minutes, or as long as was planned between the two if that is less. While it is the asker's turn, only the end is due.
+create view next_steps as
+select q.workspace, q.id, case
+    when q.asked_back > 0 then q.expires_at
+    when q.steps_taken = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer)
+    else max(
+        q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
+        q.stepped_at + cast(min(
+            q.steps ->> ('$[' || q.steps_taken || '].after') - q.steps ->> ('$[' || (q.steps_taken - 1) || '].after'),
+            600
+        ) * 1000000 as integer)
+    )
+end as due_at
+from questions as q;
+
 -- The open stage of each question that has stages: the first in which somebody is missing. Null if nobody is.
 create view stages as
 select q.workspace, q.id, (
