@@ -16,6 +16,7 @@ from chaos.history import Entry
 from chaos.history_checker import Stored, check
 from chaos.stored_state import stored_questions
 from handraise import Desk, Question, StoreUnavailable, open_desk
+from handraise.model.provenance import Provenance
 
 EVERYTHING = {"ask", "answer", "decline", "withdraw", "read", "wait"}
 
@@ -86,11 +87,13 @@ class Flaky:
         self._desk = desk
         self._error: Exception | None = error
 
-    async def answer(self, question_id: str, value: str, *, by: str) -> Question:
+    async def answer(
+        self, question_id: str, value: str, *, by: str, provenance: Provenance | None = None
+    ) -> Question:
         error, self._error = self._error, None
         if isinstance(error, ZeroDivisionError):
             raise error
-        answered = await self._desk.answer(question_id, value, by=by)
+        answered = await self._desk.answer(question_id, value, by=by, provenance=provenance)
         if error is not None:
             raise error
         return answered

@@ -74,7 +74,7 @@ class ThreadCases(ContractFixtures):
     @promise("P7")
     async def test_every_message_leaves_one_event(self, desk: Desk) -> None:
         question = await asked(desk)
-        where = Provenance(channel="slack", evidence="slack-signature")
+        where = Provenance(channel="slack")
         await desk.note(question.id, "I know them", by="bo", provenance=where)
         await desk.ask_back(question.id, "Why?", by="ana")
         await desk.reply(question.id, "They asked.")
