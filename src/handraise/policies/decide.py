@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -48,23 +47,28 @@ class Verdict:
     deny: Rule | None = None
     required: Requirements | None = None
     allow: Rule | None = None
-    _rulings: dict[str, Ruling] = field(default_factory=dict, repr=False, compare=False)
+    _changes: dict[tuple[Any, ...], tuple[dict[str, Any], Ruling]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
-    def ruling_for(self, asked: dict[str, Json]) -> Ruling:
-        """The ruling of a question in which these parts were changed.
+    def changes_of(self, draft: Draft) -> tuple[dict[str, Any], Ruling]:
+        """The fields of a question that the requirements change, and the ruling, which says what was asked for instead.
 
-        An agent mostly asks the same people in the same way, so rulings are kept. Those with a form are not: each action is
-        another one.
+        An agent mostly asks the same people in the same way, so this is kept. For an action or a timeline it is not: each
+        is another one.
         """
-        if "form" in asked:
-            return replace(self.ruling, asked=asked)
-        key = json.dumps(asked)
-        ruling = self._rulings.get(key)
-        if ruling is None:
-            ruling = replace(self.ruling, asked=asked)
-            if len(self._rulings) < _MOST_VERDICTS:
-                self._rulings[key] = ruling
-        return ruling
+        if self.required is None:
+            return {}, self.ruling
+        key = (draft.recipients, draft.quorum, draft.veto)
+        is_kept = not draft.steps and not isinstance(draft.form, Approval)
+        if is_kept and (known := self._changes.get(key)) is not None:
+            return known
+        changes = self.required.changes(draft)
+        asked = _asked(draft, changes)
+        found = changes, replace(self.ruling, asked=asked) if asked else self.ruling
+        if is_kept and len(self._changes) < _MOST_VERDICTS:
+            self._changes[key] = found
+        return found
 
 
 class _Selection(NamedTuple):
@@ -177,9 +181,8 @@ class CompiledPolicy:
             if draw() < verdict.allow.then.allow.check:
                 return redrafted(draft, ruling=replace(ruling, checked=verdict.allow.digest))
             return redrafted(draft, ruling=replace(ruling, ending=_allowed(draft, verdict.allow)))
-        changes = verdict.required.changes(draft) if verdict.required else {}
-        asked = _asked(draft, changes) if changes else {}
-        return redrafted(draft, **changes, ruling=verdict.ruling_for(asked) if asked else ruling)
+        changes, ruling = verdict.changes_of(draft)
+        return redrafted(draft, **changes, ruling=ruling)
 
 
 class _Facts:
