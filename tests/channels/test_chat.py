@@ -344,3 +344,17 @@ async def test_a_conversation_goes_on_in_the_chat_and_an_approval_covers_it(
     assert "ann asked the agent:\n│ why now?\n" in shown
     assert (await reply(ctx, "approve"))[0] == "taken"
     assert (await ctx.desk.history(question.id))[-1].data["seen"] == 2
+
+
+async def test_notes_are_not_shown_where_the_agent_reads_and_their_approval_is_given_elsewhere(
+    ctx: ServerContext, wire: Wire
+) -> None:
+    question = await ask(ctx, "Go?", form=Approval.of("deploy"), recipients=["ann", "bob"])
+    await ctx.desk.note(question.id, "This agent was wrong before", by="bob")
+    async with asyncio.timeout(WITHIN):
+        while len(wire.sent_to("thread-9")) < 2:
+            await asyncio.sleep(0.01)
+    shown = wire.sent_to("thread-9")[-1]
+    assert "wrong before" not in shown
+    assert "The conversation has 1 message: read it on the page." in shown
+    assert f"This is decided on its page: https://desk.example/questions/{question.id}" in shown

@@ -238,7 +238,9 @@ def _seen_in(delivery: Delivery) -> int:
 
 
 def _thread_of(notice: Notice) -> ThreadText:
-    return thread_text(notice.question, notice.thread, room=_LONGEST_THREAD)
+    """The conversation without notes: the agent reads its own chat, and they are not for it."""
+    messages = [each for each in notice.thread if each.kind != "noted"]
+    return thread_text(notice.question, messages, room=_LONGEST_THREAD)
 
 
 def _reference_of(question: Question) -> str:
