@@ -1,4 +1,4 @@
-"""What every client of a run does through a desk, and its record: the ten calls of a history."""
+"""What every client of a run does through a desk, and its record: the calls of a history."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ class Client:
         """Whether nothing must be repeated: the latest call was done, or refused."""
         return self.error is None or isinstance(self.error, REFUSED)
 
-    async def ask(self, name: str, /, **options: Unpack[QuestionOptions]) -> Question | None:
-        """Post a question under this key, which its text shows."""
+    async def ask(
+        self, name: str, /, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
+    ) -> Question | None:
+        """Post a question under this key, which its text shows unless another one is given."""
         options["key"] = name
         question = None
         with self._doing("ask", name) as done:
-            question = await self.desk.post(name, **options)
+            question = await self.desk.post(prompt or name, **options)
             done.value = {"id": question.id, "outcome": seen(question.outcome)}
         return question
 
@@ -75,6 +77,45 @@ class Client:
         with self._doing("decline", key_of(question), {"by": by}) as done:
             done.value = seen((await self.desk.decline(question.id, by=by)).outcome)
         return self.is_final
+
+    async def send_back(self, question: Question, by: str) -> bool:
+        """Send a question back, to be asked again."""
+        with self._doing("send_back", key_of(question), {"by": by}) as done:
+            done.value = seen((await self.desk.send_back(question.id, by=by, reason="Only 30.")).outcome)
+        return self.is_final
+
+    async def share(self, question: Question, by: str, to: str) -> bool:
+        """Take a question, set it aside, and hand it over, unless that was done before."""
+        with self._doing("read", key_of(question)) as done:
+            now = await self.desk.get(question.id)
+            if to not in now.added:
+                await self.desk.take(question.id, by=by)
+                await self.desk.set_aside(question.id, by=by)
+                await self.desk.put_back(question.id, by=by)
+                now = await self.desk.hand_over(question.id, [to], by=by)
+            done.value = seen(now.outcome)
+        return self.is_final
+
+    async def answer_both(self, question: Question, follower: Question, value: Json, by: str) -> bool:
+        """Answer a question, and with it another one that follows it."""
+        given = {"by": by, "value": value}
+        with (
+            self._doing("answer", key_of(follower), given) as other,
+            self._doing("answer", key_of(question), given) as done,
+        ):
+            done.value = seen((await self.desk.answer(question.id, value, by=by)).outcome)
+            other.value = done.value
+        return self.is_final
+
+    async def replace(self, question: Question, name: str) -> Question | None:
+        """Post another question instead of this one."""
+        new = None
+        with self._doing("withdraw", key_of(question), {"by": self.desk.asker}) as done:
+            new = await self.ask(name, replaces=question.id)
+            if self.error is not None:
+                raise self.error
+            done.value = seen((await self.desk.get(question.id)).outcome)
+        return new
 
     async def withdraw(self, question: Question) -> bool:
         """Take a question back."""

@@ -31,7 +31,17 @@ from handraise.errors import AlreadyConsumed
 
 Type: TypeAlias = Literal["invoke", "ok", "fail", "unknown"]
 Op: TypeAlias = Literal[
-    "ask", "answer", "decline", "withdraw", "vote", "expire", "read", "wait", "consume", "deliver"
+    "ask",
+    "answer",
+    "decline",
+    "send_back",
+    "withdraw",
+    "vote",
+    "expire",
+    "read",
+    "wait",
+    "consume",
+    "deliver",
 ]
 KILLED = "Killed"
 EVERY = "*"

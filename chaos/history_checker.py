@@ -18,8 +18,14 @@ ENOUGH = 0.6
 PATIENCE = 10.0
 """How many seconds a waiter may continue to wait, beyond its own time, while its question is settled."""
 
-ENDINGS = frozenset({"answered", "declined", "expired", "withdrawn", "exhausted"})
-_SETTLES = {"answer": "answered", "vote": "answered", "decline": "declined", "withdraw": "withdrawn"}
+ENDINGS = frozenset({"answered", "declined", "expired", "withdrawn", "exhausted", "returned"})
+_SETTLES = {
+    "answer": "answered",
+    "vote": "answered",
+    "decline": "declined",
+    "send_back": "returned",
+    "withdraw": "withdrawn",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +238,9 @@ def _one_outcome(calls: Sequence[Call], stored: Stored | None) -> Broken:
     if stored is not None and stored.listed is not (stored.status == "pending"):
         yield "inbox", f"is {stored.status}, and {'' if stored.listed else 'not '}in the inbox"
     acknowledged = {
-        call.by for call in calls if call.begin.op in {"vote", "decline"} and call.type == "ok" and call.by
+        call.by
+        for call in calls
+        if call.begin.op in {"vote", "decline", "send_back"} and call.type == "ok" and call.by
     }
     if stored is not None and stored.quorum > 1 and (missing := acknowledged - set(stored.voters)):
         yield "lost vote", f"of {sorted(missing)}, who were told that it counts"
@@ -296,7 +304,7 @@ def _events(calls: Sequence[Call], stored: Stored | None) -> Broken:
     for once in ("unreached", "revoked", "taken_back", "sent"):
         if kinds[once] > 1:
             yield "events", f"was {once} {kinds[once]} times"
-    for made, kind in (({"vote", "decline"}, "voted"), ({"answer", "vote"}, "attempted")):
+    for made, kind in (({"vote", "decline", "send_back"}, "voted"), ({"answer", "vote"}, "attempted")):
         yield from _as_often_as_done(calls, stored, made, kind)
 
 
@@ -410,9 +418,16 @@ def _woken(calls: Sequence[Call], *, drained: bool, patience: float) -> Broken:
 def _outcome(call: Call) -> dict[str, Any] | None:
     """The outcome that a call was told of, if any."""
     value = call.end.value if call.end is not None else None
-    if call.begin.op in {"ask", "answer", "vote", "decline", "withdraw", "read", "wait"} and isinstance(
-        value, dict
-    ):
+    if call.begin.op in {
+        "ask",
+        "answer",
+        "vote",
+        "decline",
+        "send_back",
+        "withdraw",
+        "read",
+        "wait",
+    } and isinstance(value, dict):
         told = value.get("outcome") if call.begin.op == "ask" else value
         return told if isinstance(told, dict) and told.get("status") in ENDINGS else None
     return None

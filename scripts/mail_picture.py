@@ -75,7 +75,7 @@ def mail(asker: str, prompt: str, form: AnyForm) -> str:
     message = Message(
         id="d", workspace="acme", channel="email", recipient="ann", to="", at=_AT, notices=[notice]
     )
-    how = on_replying(question, by_reply=True, checked=True)
+    how = on_replying(question, by_reply=True, checked=True, several=False)
     return render_question(message, notice, how=how, server="handraise.example.com").html
 
 

@@ -23,12 +23,12 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from handraise.server import create_app
 from handraise.server.auth.issuer import issue_session
-from scripts.scene import PERSON, WORKSPACE, Scene, open_scene
+from scripts.scene import PERSON, WORKSPACE, Scene, open_scene, stopped
 from support.http_server import listening
 from support.terminal import Screen, at_terminal
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
-NAMES = ("inbox", "question", "approval", "phone", "dark", "terminal")
+NAMES = ("inbox", "question", "approval", "phone", "dark", "terminal", "insights", "policy", "stops")
 LARGEST = 150_000
 """Bytes: a page with pictures should still open quickly."""
 
@@ -45,6 +45,9 @@ _WHOLE = {
     "approval": ".actions",
     "phone": ".actions",
     "dark": ".panel:nth-of-type(3)",
+    "insights": ".panel:nth-of-type(3)",
+    "policy": "#report",
+    "stops": ".panel",
 }
 """The last element that each picture shows."""
 _COMPACT = (Path(__file__).parent / "compact.js").read_text()
@@ -108,12 +111,26 @@ async def _picture(browser: Browser, file: Path, scene: Scene, address: str) -> 
             await page.goto(f"/questions/{scene.approval.id}")
         case "phone":
             await page.goto(f"/questions/{scene.escalated.id}")
+        case "policy":
+            await _try_policy(page)
+        case "stops":
+            async with stopped(scene.ctx):
+                await page.goto("/stops")
         case _:
             await page.goto("/insights")
     await _quiet(page)
     await _fit(page, _WHOLE[name])
     await _keep(file, await page.screenshot(animations="disabled", caret="hide"), browser)
     await window.close()
+
+
+async def _try_policy(page: Page) -> None:
+    """Enforce the rules that only observe, and see what that would have done."""
+    await page.goto("/policy")
+    rules = page.get_by_label("The rules, in YAML")
+    await rules.fill((await rules.input_value()).replace("mode: observe", "mode: enforce"))
+    await page.get_by_role("button", name="Try it on the last 30 days").click()
+    await page.locator("#report").wait_for()
 
 
 async def _fit(page: Page, last: str) -> None:

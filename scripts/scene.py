@@ -22,7 +22,9 @@ from handraise import (
     Timeline,
 )
 from handraise.desk.local_desk import LocalDesk
+from handraise.desk.policy_admin import put_policy
 from handraise.model.identities import Role
+from handraise.model.json_values import JsonValue
 from handraise.model.provenance import Provenance
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.testing import ManualClock
@@ -60,6 +62,26 @@ _ANSWERED = (
     ("bo", "web"),
     (PERSON, "cli"),
 )
+_REFUNDS = (18, 35, 420, 12, 80, 25, 39, 650, 9, 31)
+"""What the customers of each day get back, in euros."""
+_DENIED_REFUND = 39
+_POLICY: dict[str, JsonValue] = {
+    "time_zone": "Europe/Vienna",
+    "rules": [
+        {
+            "name": "small refunds",
+            "when": 'tool == "refund" && args.amount <= 40',
+            "then": {"allow": {"check": 0.05}},
+            "mode": "observe",
+        },
+        {
+            "name": "large refunds",
+            "when": 'tool == "refund" && args.amount > 500',
+            "then": {"require": {"people": ["group:ops"], "quorum": 2, "valid_for": "1h"}},
+            "mode": "observe",
+        },
+    ],
+}
 _MINUTES = (1, 4, 2, 38, 7, 0.4, 19, 3, 11, 130, 6)
 _A_DAY = (6, 11, 8, 13, 9, 3, 4)
 """How many questions were answered on each of the last days."""
@@ -83,6 +105,7 @@ async def open_scene(url: str) -> AsyncIterator[Scene]:
     settings = ServerSettings(url=url, workspace=WORKSPACE, rate_limit="100000/second")
     async with open_server(settings, clock=clock) as ctx:
         await _people(ctx)
+        await put_policy(ctx.policies, WORKSPACE, _POLICY, by=PERSON, expected=0)
         for count in _A_DAY:
             await _day(ctx, clock, count)
         clock.advance(now - timedelta(minutes=70) - clock.now())
@@ -100,6 +123,15 @@ async def open_scene(url: str) -> AsyncIterator[Scene]:
         approval = await _approval(_at(ctx, "release-agent"))
         await _pass(clock, ctx, minutes=2)
         yield Scene(ctx, choice, approval, escalated)
+
+
+@asynccontextmanager
+async def stopped(ctx: ServerContext) -> AsyncIterator[None]:
+    """A tool is stopped for as long as this context lasts."""
+    why = "Two customers got their money back twice. Finance looks into it."
+    stop = await ctx.policies.stop(WORKSPACE, tool="refund", why=why, by=PERSON)
+    yield
+    await ctx.policies.resume(WORKSPACE, stop.id, by=PERSON)
 
 
 async def _people(ctx: ServerContext) -> None:
@@ -209,8 +241,21 @@ async def _day(ctx: ServerContext, clock: ManualClock, count: int) -> None:
                 question.id, place % 4 != 0, by=Responder(by), provenance=Provenance(channel=channel)
             )
         await _pass(clock, ctx, minutes=20)
+    for place in range(count // 3):
+        await _refund(_at(ctx, "support-agent"), _REFUNDS[(place + count) % len(_REFUNDS)])
+        await _pass(clock, ctx, minutes=5)
     midnight = (clock.now() + timedelta(days=1)).replace(hour=0, minute=5)
     clock.advance(min(midnight, datetime.now(UTC) - timedelta(hours=2)) - clock.now())
+
+
+async def _refund(desk: LocalDesk, amount: int) -> None:
+    """A refund; one of the small ones is denied."""
+    question = await desk.post(
+        f"May I give the customer €{amount} back?", form=Approval.of("refund", {"amount": amount})
+    )
+    denial: JsonValue = {"decision": "deny", "reason": "Paid already."}
+    value = denial if amount == _DENIED_REFUND else "approve"
+    await desk.answer(question.id, value, by=Responder("chidi"), provenance=Provenance(channel="web"))
 
 
 def _at(ctx: ServerContext, agent: str) -> LocalDesk:

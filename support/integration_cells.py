@@ -17,6 +17,8 @@ CELLS = {
     "other endings": "declined and expired reach the model as such, and are never taken for an answer",
     "asks back": "a person asks something about the question, the model replies (in temporal, dbos, restate, a2a, llama-index "
     "and smolagents the program), and the same question goes on; the page of each says about which questions",
+    "sends back": "a person sends a question or an action back with a reason, which reaches the model or the program; nothing "
+    "is executed, and what is asked again is asked anew",
 }
 INTEGRATIONS = (
     "mcp",

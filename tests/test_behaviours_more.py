@@ -92,7 +92,7 @@ def test_the_schema_of_an_intervention_needs_a_prompt_and_an_option_and_takes_an
 
 def test_the_schema_of_a_clarifying_question_needs_the_question_and_not_the_context(desk: Desk) -> None:
     schema = ask_clarifying_question(desk, conversation="c").spec.parameters
-    assert set(schema["properties"]) == {"question", "context"}
+    assert set(schema["properties"]) == {"question", "context", "replaces"}
     assert schema["required"] == ["question"]
 
 

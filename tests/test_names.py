@@ -20,9 +20,11 @@ SHARED = {
     "a port, what implements it in each backend, and its contract": {
         "backend",
         "bus",
+        "calendars",
         "channel",
         "clock",
         "directory",
+        "files",
         "ledger",
         "passkeys",
         "policies",
@@ -49,7 +51,7 @@ SHARED = {
 }
 """Why modules may have one basename, and which."""
 
-GERUNDS = {"blocking", "drafting", "fuzzing", "polling", "routing"}
+GERUNDS = {"blocking", "drafting", "fuzzing", "polling", "routing", "working"}
 """Words of the industry that end in -ing."""
 
 METAPHORS = {

@@ -70,6 +70,8 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "entries",
             "routing",
             "groups",
+            "away",
+            "calendars",
             "recent",
             "read",
             "addresses",
@@ -109,6 +111,18 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "thread": (
             "read",
+            "settle",
+            "notify",
+        ),
+        "share": (
+            "read",
+            "settle",
+            "insert",
+            "notify",
+        ),
+        "topic": (
+            "read",
+            "followers",
             "settle",
             "notify",
         ),
@@ -184,6 +198,10 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "routing/commit",
             "groups",
             "groups/commit",
+            "away",
+            "away/commit",
+            "calendars",
+            "calendars/commit",
             "recent",
             "recent/commit",
             "read",
@@ -246,6 +264,26 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "begin",
             "read",
             "read/commit",
+            "settle",
+            "settle/commit",
+            "notify",
+        ),
+        "share": (
+            "begin",
+            "read",
+            "read/commit",
+            "settle",
+            "settle/commit",
+            "insert",
+            "insert/commit",
+            "notify",
+        ),
+        "topic": (
+            "begin",
+            "read",
+            "read/commit",
+            "followers",
+            "followers/commit",
             "settle",
             "settle/commit",
             "notify",
@@ -344,6 +382,8 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "entries",
             "routing",
             "groups",
+            "away",
+            "calendars",
             "recent",
             "read",
             "addresses",
@@ -407,6 +447,48 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "settle/close",
             "settle/close/log",
             "settle/close/log/commit",
+            "listeners",
+        ),
+        "share": (
+            "read",
+            "begin",
+            "settle",
+            "settle/log",
+            "settle/log/commit",
+            "settle/put_aside",
+            "settle/put_aside/log",
+            "settle/put_aside/log/commit",
+            "settle/bring_in",
+            "settle/bring_in/put_aside",
+            "settle/bring_in/put_aside/log",
+            "settle/bring_in/put_aside/log/commit",
+            "settle/close",
+            "settle/close/log",
+            "settle/close/log/commit",
+            "insert",
+            "insert/open",
+            "insert/open/log",
+            "insert/open/log/replace",
+            "insert/open/log/replace/close",
+            "insert/open/log/replace/close/commit",
+            "listeners",
+        ),
+        "topic": (
+            "read",
+            "followers",
+            "begin",
+            "settle",
+            "settle/close",
+            "settle/close/log",
+            "settle/close/log/read",
+            "settle/close/log/read/followers",
+            "settle/close/log/read/followers/end_follower",
+            "settle/close/log/read/followers/end_follower/commit",
+            "settle/close/log/read/followers/follow",
+            "settle/close/log/read/followers/follow/follow_2",
+            "settle/close/log/read/followers/follow/follow_2/follow_3",
+            "settle/close/log/read/followers/follow/follow_2/follow_3/commit",
+            "settle/close/log/read/followers/commit",
             "listeners",
         ),
         "join": (
@@ -480,11 +562,18 @@ BESIDE = frozenset(
 a stop are read to say why an approval was not given out. A mark that was made before a fault is made again, for nothing."""
 
 _OF_LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}
-_LEDGER = frozenset(
-    f"{name}_{number}" if number > 1 else name
-    for name in _OF_LEDGER
-    for number, _ in enumerate(PARTS[name], 1)
-)
+_OF_FILES = frozenset(load_statements("handraise.backends.sqlite", "files.sql"))
+
+
+def _parts_of(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(
+        f"{name}_{number}" if number > 1 else name
+        for name in names
+        for number, _ in enumerate(PARTS[name], 1)
+    )
+
+
+_LEDGER, _FILES = _parts_of(_OF_LEDGER), _parts_of(_OF_FILES)
 
 OUTSIDE: dict[str, frozenset[str]] = {
     "it only reads, and what it reads decides nothing": frozenset(
@@ -540,6 +629,16 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "lock_person",
             "bind_identity",
             "set_preferences",
+            "set_away",
+            "remove_deputy",
+            "read_calendar",
+            "put_hours",
+            "put_rota",
+            "drop_calendar",
+            "rota_text",
+            "workspaces_with_rotas",
+            "claim_rota",
+            "keep_rota",
             "lock_routing",
             "note_change",
             "empty_group",
@@ -583,6 +682,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             *("forget_2", "forget_3", "forget_4"),
         }
     ),
+    "it is of files: what is cut off is not referred to, and is removed a day later (tests/backends/test_files.py)": _FILES,
     "it is of the audit trail, which has proofs of its own (tests/backends/test_audit.py)": _LEDGER,
 }
 """Statements without a failpoint, by the reason for it."""

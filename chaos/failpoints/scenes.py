@@ -293,6 +293,40 @@ async def _thread(stage: Stage, client: Client) -> None:
         )
 
 
+async def _share_before(stage: Stage, client: Client) -> None:
+    await stage.ask(client, "handed", recipients=PEOPLE)
+    await stage.ask(client, "returned", recipients=PEOPLE)
+    await stage.ask(client, "replaced")
+
+
+async def _share(stage: Stage, client: Client) -> None:
+    await stage.unless_done("read", "handed", lambda each: client.share(each, "ana", "cleo"))
+    await stage.unless_done("answer", "handed", lambda each: client.answer(each, "yes", "cleo"))
+    await stage.unless_done("send_back", "returned", lambda each: client.send_back(each, "bob"))
+    await stage.unless_done(
+        "withdraw", "replaced", lambda each: client.replace(each, f"{stage.workspace}-again")
+    )
+
+
+async def _topic_before(stage: Stage, client: Client) -> None:
+    for name in ("first", "second"):
+        await stage.ask(client, name, topic="rate", prompt="Which rate?")
+    for name in ("gone", "next"):
+        await stage.ask(client, name, topic="color", prompt="Which color?")
+
+
+async def _topic(stage: Stage, client: Client) -> None:
+    """One answer ends both; and if the first is withdrawn, the next one can be answered."""
+    if {"first", "second", "gone", "next"} <= stage.questions.keys():
+        second = stage.questions["second"]
+        await stage.unless_done("answer", "first", lambda each: client.answer_both(each, second, "19", "ana"))
+        await stage.unless_done("withdraw", "gone", client.withdraw)
+        await stage.unless_done("answer", "next", lambda each: client.answer(each, "red", "ana"))
+        with stage.aside():
+            async with stage.desk() as other:
+                await stage.unless_done("wait", "second", lambda each: other.wait(each, 10))
+
+
 async def _join_before(stage: Stage, client: Client) -> None:
     await stage.ask(client, "joined")
 
@@ -412,6 +446,8 @@ SCENES: dict[str, tuple[Part, Part]] = {
     "send": (_send_before, _send),
     "report": (_report_before, _report),
     "thread": (_thread_before, _thread),
+    "share": (_share_before, _share),
+    "topic": (_topic_before, _topic),
     "join": (_join_before, _join),
     "wait": (_wait_before, _wait),
     "tidy": (_tidy_before, _tidy),

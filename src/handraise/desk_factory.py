@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypedDict, Unpack
 
+from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
@@ -21,7 +22,7 @@ from handraise.model.drafting import Limits
 from handraise.model.durations import Span
 from handraise.model.errors import UnknownAddress
 from handraise.model.receipts import ReceiptSigner
-from handraise.ports import Backend, Bus, Clock, Directory, IdFactory, Policies, Store
+from handraise.ports import Backend, Blobs, Bus, Clock, Directory, Files, IdFactory, Policies, Store
 from handraise.ports.desk import Desk
 from handraise.wire.credentials import Credentials
 
@@ -178,6 +179,8 @@ async def _open_desk(
             backend.bus,
             directory=backend.directory,
             policies=backend.policies,
+            files=backend.files,
+            blobs=backend.blobs,
             clock=clock,
             keep_settled=keep_settled,
             pending_quota=pending_quota,
@@ -195,6 +198,8 @@ async def desk_from_store(
     *,
     directory: Directory | None = None,
     policies: Policies | None = None,
+    files: Files | None = None,
+    blobs: Blobs | None = None,
     clock: Clock | None = None,
     keep_settled: timedelta | None = None,
     pending_quota: int | None = None,
@@ -206,7 +211,7 @@ async def desk_from_store(
     With a `directory`, a person who is named by a text has their groups from there, and a question to
     somebody whom it does not know is refused. `policies` are those of the store's workspaces: if one has a
     policy and they are not given, nothing can be posted there. `clock` is the store's, for rules about the
-    time of day.
+    time of day. Without `files` of the store and `blobs` for their bytes, nothing can be attached.
     """
     if pending_quota is not None and pending_quota < 1:
         raise ValueError(f"pending_quota is at least 1, or None for any number, not {pending_quota}")
@@ -221,6 +226,7 @@ async def desk_from_store(
         recipients=None if directory is None else Recipients(directory),
         policies=PolicyCache(policies, clock),
         receipt_signer=None if receipt_key is None else await asyncio.to_thread(_signer, receipt_key),
+        attachments=AttachmentStore(files, blobs),
     )
     try:
         yield LocalDesk(
@@ -262,6 +268,7 @@ async def open_backend(
     listen: str | None = None,
     confined: bool | None = None,
     anywhere: bool = False,
+    files: str | None = None,
 ) -> AsyncIterator[Backend]:
     """Open the store, bus and directory at an address that is not a server's.
 
@@ -269,7 +276,8 @@ async def open_backend(
     such an address too. For PostgreSQL, `listen`, else `HANDRAISE_LISTEN_URL`, is its address without a
     pooler in between. `confined` says whether the database itself must keep workspaces apart; with None that
     depends on the role that is used to log in. `anywhere` says whether a schema may be created in
-    PostgreSQL's own default database.
+    PostgreSQL's own default database. `files`, else `HANDRAISE_FILES`, is where the bytes of files are: a folder, or
+    the address of object storage such as `s3://bucket/prefix`; without it, in the database.
     """
     if bus is None and address != "memory:":
         bus = os.environ.get("HANDRAISE_BUS") or None
@@ -288,7 +296,23 @@ async def open_backend(
         )
         if isinstance(bus, str):
             bus = await opened.enter_async_context(open_bus(bus))
+        if place := files or os.environ.get("HANDRAISE_FILES"):
+            backend = backend._replace(blobs=open_blobs(place))
         yield backend if bus is None else backend._replace(bus=bus)
+
+
+def open_blobs(place: str) -> Blobs:
+    """The bytes of files at a place: `s3://…`, `gs://…`, `az://…`, or a folder."""
+    scheme, has_scheme, path = place.partition("://")
+    if not has_scheme or scheme == "file":
+        from handraise.backends.blobs.folder import FolderBlobs  # noqa: PLC0415 -- only what is needed
+
+        return FolderBlobs(Path(path if has_scheme else place).expanduser().resolve())
+    from handraise.backends.blobs.objects import SCHEMES, ObjectBlobs  # noqa: PLC0415 -- obstore is an extra
+
+    if scheme not in SCHEMES:
+        raise UnknownAddress(place, use="Files are kept in a folder, or at s3://…, gs://… or az://….")
+    return ObjectBlobs(place)
 
 
 def open_bus(address: str) -> AbstractAsyncContextManager[Bus]:

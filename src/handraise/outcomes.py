@@ -1,7 +1,16 @@
 """How questions end."""
 
 from handraise.model.decisions import Decision
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Status, Withdrawn
+from handraise.model.outcomes import (
+    Answered,
+    Declined,
+    Exhausted,
+    Expired,
+    Outcome,
+    Returned,
+    Status,
+    Withdrawn,
+)
 
 __all__ = [
     "Answered",
@@ -10,6 +19,7 @@ __all__ = [
     "Exhausted",
     "Expired",
     "Outcome",
+    "Returned",
     "Status",
     "Withdrawn",
 ]

@@ -1,10 +1,12 @@
-"""Questions, and what belongs to them: options, limits, votes, timelines, messages, grants, rulings."""
+"""Questions, and what belongs to them: options, limits, answers to several, votes, timelines, messages, grants, rulings."""
 
+from handraise.model.attachments import Attachment
+from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions
 from handraise.model.grants import Grant
 from handraise.model.people import Responder
 from handraise.model.provenance import Provenance
-from handraise.model.questions import Draft, Need, Question, Ref, Vote
+from handraise.model.questions import Aside, Draft, Need, Question, Ref, Vote
 from handraise.model.reports import Report
 from handraise.model.rulings import Match, Ruling
 from handraise.model.thread_messages import ThreadMessage
@@ -12,6 +14,12 @@ from handraise.model.timelines import Escalation, Timeline
 from handraise.wire.records import question_to_dict
 
 __all__ = [
+    "Aside",
+    "Attachment",
+    "BulkAnswer",
+    "BulkDecline",
+    "BulkItem",
+    "BulkResult",
     "Draft",
     "Escalation",
     "Grant",

@@ -50,6 +50,7 @@ RIGHTS = {
     "passkey_nonces": {"SELECT", "INSERT", "DELETE"},
     "passkeys": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "people": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "calendars": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "members": {"SELECT", "INSERT", "DELETE"},
     "sessions": {"SELECT", "INSERT", "DELETE"},
     "links": {"SELECT", "INSERT", "DELETE"},
@@ -61,6 +62,9 @@ RIGHTS = {
     "rule_suspensions": {"SELECT", "INSERT", "DELETE"},
     "stops": {"SELECT", "INSERT", "DELETE"},
     "outbox": {"SELECT", "INSERT", "DELETE"},
+    "files": {"SELECT", "INSERT"},
+    "file_references": {"SELECT", "INSERT"},
+    "blobs": {"SELECT", "INSERT"},
     "deliveries": {"SELECT", "INSERT", "UPDATE"},
     "seals": {"SELECT"},
     "removals": {"SELECT"},
@@ -146,8 +150,16 @@ async def test_the_application_may_do_what_its_statements_need_and_owns_nothing(
         """
     )
     assert {row["relname"]: set(row["rights"]) for row in granted} == RIGHTS
-    columns = "select count(*) from pg_attribute where attacl::text like '%handraise_app%'"
-    assert await plain.fetchval(columns) == 0
+    columns = """
+        select attrelid::regclass::text || '.' || attname as name
+        from pg_attribute where attacl::text like '%handraise_app%'
+    """
+    # Not `removed_at`: only functions remove files, and only those to which nothing refers.
+    assert {row["name"] for row in await plain.fetch(columns)} == {
+        "handraise.files.used_at",
+        "handraise.files.stored",
+        "handraise.files.referred",
+    }
     owned = "select count(*) from pg_shdepend where refobjid = 'handraise_app'::regrole and deptype = 'o'"
     assert await plain.fetchval(owned) == 0
     attributes = (
@@ -171,6 +183,7 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "forget",
         "forget_question_links",
         "workspaces_with_entries",
+        "workspaces_with_rotas",
         "workspaces_with_due",
         "copy_settled",
         "leave_copied",
@@ -184,6 +197,9 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "erase_questions",
         "erase_person",
         "shortest_keep",
+        "take_unused_files",
+        "forget_file",
+        "drop_blob",
     }
     for row in functions:
         assert (row["proconfig"], row["public"]) == (["search_path=pg_catalog, pg_temp"], False)

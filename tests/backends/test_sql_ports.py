@@ -97,7 +97,8 @@ async def test_every_field_of_a_question_is_read_from_its_row_or_is_listed_as_no
         connection.execute(
             "update questions set status = 'answered', attempts = 1, votes = ?, steps_taken = 2, stepped_at = 5, "
             "settled_at = 5, outcome = ?, consumed_at = 5, unreached_at = 5, sent_at = 5, missing = ?, "
-            "reported_at = 5, report = ?, thread = 3, asked_back = 2, replied = 3",
+            "reported_at = 5, report = ?, thread = 3, asked_back = 2, replied = 3, "
+            "taken_by = 'ana', taken_until = 5, aside = '{\"ana\": 5}', replaced_by = 'q9', follows = 'q3'",
             ['{"ana": "x"}', '{"value": "a"}', "[0, 1]", '{"ok": true, "text": "done"}'],
         )
         (row,) = connection.execute("select *, 1 as overdue from questions").fetchall()

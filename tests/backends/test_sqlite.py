@@ -228,6 +228,7 @@ PARAMETERS: dict[str, Any] = {
     "looked": 50,
     "since": 0,
     "urgency": 0,
+    "aside": False,
 }
 
 

@@ -178,11 +178,10 @@ def improper(raw: bytes) -> str | None:
     defects += [defect for header in message.values() for defect in header.defects]
     if defects:
         return f"defects: {defects}"
-    if [part.get_content_type() for part in message.walk()] != [
-        "multipart/alternative",
-        "text/plain",
-        "text/html",
-    ]:
+    kinds = [part.get_content_type() for part in message.walk()]
+    if kinds[0] == "multipart/mixed":  # with files, whose types nobody believes
+        kinds = [each for each in kinds[1:] if each != "application/octet-stream"]
+    if kinds != ["multipart/alternative", "text/plain", "text/html"]:
         return "not a text and its HTML"
     if not re.fullmatch(r"<[^<>@\s]+@[A-Za-z0-9.-]+>", message["message-id"]):
         return "no proper Message-ID"

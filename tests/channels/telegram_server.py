@@ -16,7 +16,15 @@ Transport = Literal["webhook", "poll"]
 ANN, BOB, EVE = 1_001, 1_002, 1_666
 PEOPLE = {"ann": ANN, "bob": BOB}
 INBOUND = "/v1/channels/telegram/inbound"
-LABELS = {"yes": "Yes", "no": "No", "decline": "Decline…", "deny": "Deny"}
+LABELS = {
+    "yes": ("Yes",),
+    "no": ("No",),
+    "decline": ("Decline…", "End for everyone…"),
+    "deny": ("Deny",),
+    "send_back": ("Send back…",),
+    "aside": ("Not for me",),
+}
+"""What a button says: what declines says whether that ends it for others."""
 WRITING = {"asked_back": "Ask the agent", "noted": "Note for colleagues"}
 
 
@@ -28,7 +36,7 @@ class Team(ChatTeam[TelegramPeer, Posted]):
     stranger = EVE
     room: ClassVar = {"chat": ROOM}
     evidence = frozenset({"telegram-secret", "telegram-poll"})
-    not_here = ("Decline…",)
+    not_here = ("Send back…", "Decline…")
 
     @property
     def telegram(self) -> Telegram:
@@ -46,7 +54,8 @@ class Team(ChatTeam[TelegramPeer, Posted]):
         return {"chat": user}
 
     async def press(self, user: Any, message: Posted, deed: str) -> None:
-        await self.peer.press(user, message, LABELS[deed])
+        label = next(each for each in LABELS[deed] if each in message.pressable)
+        await self.peer.press(user, message, label)
 
     async def told_alone(self, user: Any) -> str:
         await self.peer.until(lambda: any(who == user for who, *_ in self.peer.toasts))

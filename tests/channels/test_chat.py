@@ -91,6 +91,7 @@ async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_addre
             "│ Blue-green\n"
             "│ Canary\n"
             "Reply here: write the number or the name of one.\n"
+            "To have it changed and asked again, write “send back:” and what is to be changed.\n"
             f"Or open it: https://desk.example/questions/{question.id}"
         )
     async with opened(after, empty_address) as ctx:
@@ -308,9 +309,10 @@ async def test_however_long_it_is_the_end_says_what_to_reply_and_where(
 ) -> None:
     options = [Option(id=f"{n}", label=f"{n} " + "x" * 250, description="y" * 290) for n in range(20)]
     question = await ask(ctx, "z" * 9_000, choices=options)
-    assert wire.sent_to("thread-9")[-1].splitlines()[-3:] == [
+    assert wire.sent_to("thread-9")[-1].splitlines()[-4:] == [
         "… The rest is on the page.",
         "Reply here: write the number or the name of one.",
+        "To have it changed and asked again, write “send back:” and what is to be changed.",
         f"Or open it: https://desk.example/questions/{question.id}",
     ]
 

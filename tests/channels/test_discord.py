@@ -49,7 +49,7 @@ async def until_status(team: Team, question: Question, status: DeliveryStatus) -
 async def test_a_button_answers_and_the_message_says_so(team: Team) -> None:
     question, message = await team.ask(choices=["Blue-green", "Canary"])
     assert team.peer.rooms[message.room] == ANN
-    assert message.pressable == ["option-0", "option-1", "decline"]
+    assert message.pressable == ["option-0", "option-1", "send_back", "decline"]
     for part in (
         "agent",
         "Which strategy?",
@@ -72,14 +72,14 @@ async def test_a_button_answers_and_the_message_says_so(team: Team) -> None:
 
 async def test_yes_and_no_are_buttons(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    assert message.pressable == ["yes", "no", "decline"]
+    assert message.pressable == ["yes", "no", "send_back", "decline"]
     await team.peer.press(ANN, message, "no")
     assert await team.value(question) is False
 
 
 async def test_what_could_be_undone_elsewhere_is_asked_once_more(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm(), undo_for=10)
-    assert message.pressable == ["?yes", "?no", "decline"]
+    assert message.pressable == ["?yes", "?no", "send_back", "decline"]
     await team.peer.press(ANN, message, "?yes")
     assert "Send this answer? It counts as soon as it is sent.\n│ Yes" in team.told(ANN)
     assert (await team.desk.get(question.id)).outcome is None
@@ -91,7 +91,7 @@ async def test_what_could_be_undone_elsewhere_is_asked_once_more(team: Team) -> 
 async def test_more_options_are_a_menu_and_asked_once_more(team: Team) -> None:
     options = [Option(id=f"id {n}", label=f"Option {n}") for n in range(20)]
     question, message = await team.ask(choices=options)
-    assert message.pressable == ["select", "decline"]
+    assert message.pressable == ["select", "send_back", "decline"]
     await team.peer.press(ANN, message, "select", option=19)
     assert "│ Option 19" in team.told(ANN)
     await team.peer.press(ANN, team.told_message(ANN), "option-19")
@@ -102,7 +102,7 @@ async def test_long_options_are_listed_in_full_and_go_by_their_number(team: Team
     options = [Option(id="a", label="A" * 200), Option(id="b", label="A" * 199 + "B", description="differs")]
     question, message = await team.ask(form=Choice.of(*options, allow_other=True))
     assert f"2. {'A' * 199}B: differs" in message.shown
-    assert message.pressable == ["option-0", "option-1", "answer", "decline"]
+    assert message.pressable == ["option-0", "option-1", "answer", "send_back", "decline"]
     await team.peer.press(ANN, message, "option-1")
     assert await team.value(question) == "b"
 
@@ -149,7 +149,7 @@ async def test_each_kind_of_text_is_written_in_a_form(
     *, team: Team, form: Open, style: int, wrong: str | None, right: str, value: Any
 ) -> None:
     question, message = await team.ask(form=form)
-    assert message.pressable == ["answer", "decline"]
+    assert message.pressable == ["answer", "send_back", "decline"]
     if wrong is not None:
         await team.peer.press(ANN, message, "answer")
         assert "That does not fit" in await team.peer.submit(ANN, f0=wrong)
@@ -182,7 +182,7 @@ async def test_a_form_is_filled_in_with_what_stood_there_at_first(team: Team) ->
 async def test_a_form_that_is_too_large_for_discord_is_left_to_the_inbox(team: Team) -> None:
     fields = tuple(Field(name=f"n{n}", form=Open()) for n in range(6))
     question, message = await team.ask("How?", form=Form(fields=fields))
-    assert message.pressable == ["decline"]
+    assert message.pressable == ["send_back", "decline"]
     assert "It is answered in the inbox." in message.shown
     await team.peer.press(ANN, message, "decline")
     assert "declined" in await team.peer.submit(ANN)
@@ -206,7 +206,7 @@ APPROVAL = {"version": "1.2.3", "replicas": 3, "notes": "a\nb ``` @everyone <@1>
 
 async def test_an_action_is_approved_as_it_is_shown_and_asked_once_more(team: Team) -> None:
     question, message = await team.ask("Deploy?", form=Approval.of("deploy", APPROVAL))
-    assert message.pressable == ["?approve", "deny", "reason", "note"]
+    assert message.pressable == ["?approve", "deny", "reason", "note", "send_back"]
     for part in (
         "What will be executed",
         '"version": "1.2.3"',

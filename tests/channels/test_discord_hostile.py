@@ -20,7 +20,7 @@ from handraise.channels.discord.messages import (
 from handraise.channels.discord.modals import answer_modal, can_be_filled_in, reason_modal
 from handraise.channels.discord.references import build_reference, has_room, parse_reference
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, MultiChoice, Open, Option
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.ports.channel import Message, Notice
@@ -210,6 +210,7 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
             Answered(value={"decision": "deny", "reason": text}, at=AT, by="ann"),
             Answered(value={"decision": "approve", "arguments": {"e": text}}, at=AT, by="ann"),
             Declined(at=AT, by=name or "x", reason=text),
+            Returned(at=AT, by=name or "x", reason=text),
             Withdrawn(at=AT, by=name or "x", reason=text),
         ):
             safe(render_outcome(ended(a_question(approval, prompt=text), outcome)))
@@ -262,37 +263,42 @@ def verbs(question: Question) -> list[str]:
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
-        (Choice.of(*(f"Option {n}" for n in range(25))), ["select", "decline"]),
-        (Choice.of(*(f"Option {n}" for n in range(26))), ["decline"]),
-        (Choice.of(*("long " * 90 + str(n) for n in range(5))), ["decline"]),
-        (MultiChoice.of(*(f"Option {n}" for n in range(26))), ["decline"]),
-        (Form(fields=tuple(Field(name=f"n{n}", form=Open()) for n in range(5))), ["answer", "decline"]),
-        (Form(fields=tuple(Field(name=f"n{n}", form=Open()) for n in range(6))), ["decline"]),
+        (Choice.of(*(f"Option {n}" for n in range(25))), ["select", "send_back", "decline"]),
+        (Choice.of(*(f"Option {n}" for n in range(26))), ["send_back", "decline"]),
+        (Choice.of(*("long " * 90 + str(n) for n in range(5))), ["send_back", "decline"]),
+        (MultiChoice.of(*(f"Option {n}" for n in range(26))), ["send_back", "decline"]),
+        (
+            Form(fields=tuple(Field(name=f"n{n}", form=Open()) for n in range(5))),
+            ["answer", "send_back", "decline"],
+        ),
+        (Form(fields=tuple(Field(name=f"n{n}", form=Open()) for n in range(6))), ["send_back", "decline"]),
         (
             Form(fields=tuple(Field(name=f"n{n}", form=Choice.of("a", allow_other=True)) for n in range(3))),
-            ["decline"],
+            ["send_back", "decline"],
         ),
-        (Form(fields=(Field(name="n", form=Choice.of("a" * 101, "b")),)), ["decline"]),
+        (Form(fields=(Field(name="n", form=Choice.of("a" * 101, "b")),)), ["send_back", "decline"]),
         (
             Form(fields=(Field(name="n", form=Choice.of(Option(id="a", label="a", description="x" * 101))),)),
-            ["decline"],
+            ["send_back", "decline"],
         ),
         (
             Form(fields=tuple(Field(name=f"n{n}", form=Open(), title="t" * 290) for n in range(5))),
-            ["answer", "decline"],
+            ["answer", "send_back", "decline"],
         ),
         (
             Form(fields=tuple(Field(name=f"n{n}", form=Open(), title="*" * 290) for n in range(5))),
-            ["decline"],
+            ["send_back", "decline"],
         ),
-        (Approval.of("write", {"text": "x" * 1_000}), ["?approve", "deny", "reason", "note"]),
+        (Approval.of("write", {"text": "x" * 1_000}), ["?approve", "deny", "reason", "note", "send_back"]),
         (Approval.of("write", {"text": "x" * 1_900}), []),
     ],
 )
 def test_only_what_is_seen_in_full_can_be_pressed(form: AnyForm, expected: list[str]) -> None:
     question = a_question(form)
-    assert verbs(question) == expected
-    assert ("inbox." in safe(render_question(notice(question)))) is (expected in (["decline"], []))
+    assert [each for each in verbs(question) if each != "aside"] == expected
+    assert ("inbox." in safe(render_question(notice(question)))) is (
+        expected in (["send_back", "decline"], [])
+    )
 
 
 @pytest.mark.parametrize(

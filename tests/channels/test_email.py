@@ -370,3 +370,27 @@ async def test_several_that_waited_are_one_mail_that_is_not_followed_up(
     await desk.answer(waiting[0].id, True, by="ann")
     await deliveries(ctx, waiting[0], "updated")
     assert len(office.mails) == 2
+
+
+async def test_a_mail_brings_small_files_along_and_names_large_ones(
+    desk: LocalDesk, office: PostOffice
+) -> None:
+    """Whatever a file is called, its name adds no header, and no mail program is told what to do with it."""
+    name = "=?utf-8?q?=0D=0ABcc: eve@example.org?= „Bericht“ & <b>.pdf"
+    small = [
+        await desk.attach(b"%PDF-1.7 \xff\0", name=name),
+        await desk.attach(b"<script>", name="page.html", media_type="text/html"),
+    ]
+    await desk.post("Publish?", choices=["a", "b"], recipients=["ann"], attachments=small, replies="program")
+    mail = await office.mail_to(ANN)
+    parts = list(mail.message.iter_attachments())
+    assert [part.get_filename() for part in parts] == [name, "page.html"]
+    assert [part.get_content() for part in parts] == [b"%PDF-1.7 \xff\0", b"<script>"]
+    assert {part.get_content_type() for part in parts} == {"application/octet-stream"}
+    assert mail.message["bcc"] is None
+    assert "page.html (8 bytes)" in mail.text
+    large = [await desk.attach(bytes([place]) * 2_600_000, name=f"{place}.bin") for place in (1, 2)]
+    await desk.post("Larger?", choices=["a", "b"], recipients=["ann"], attachments=large)
+    second = await office.mail_to(ANN, 2)
+    assert list(second.message.iter_attachments()) == []
+    assert "1.bin (2.6 MB), 2.bin (2.6 MB)" in second.text

@@ -23,7 +23,7 @@ from handraise.channels.email.mail_body import (
 from handraise.channels.email.mime import build_mail
 from handraise.channels.inbound_replies import ReplyResult
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.timelines import Step
 from handraise.ports.channel import Message, Notice
@@ -89,6 +89,7 @@ def letters(question: Question, text: str, name: str) -> Iterator[Rendered]:
     for outcome in (
         Answered(value={"other": text}, at=AT, by=name, channel=name),
         Declined(at=AT, by=name, reason=text),
+        Returned(at=AT, by=name, reason=text),
         Withdrawn(at=AT, by=name, reason=text),
     ):
         after = message(ended(question, outcome))

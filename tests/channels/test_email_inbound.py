@@ -23,6 +23,7 @@ from handraise import Answered, Approval, Choice, Open, Question
 from handraise.channels.webhook import signed
 from handraise.desks import LocalDesk
 from handraise.model.identities import Role
+from handraise.model.outcomes import Returned
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.mail_addresses import sync_all_email_addresses, sync_email_address
 from support.command import handraise
@@ -122,6 +123,29 @@ async def test_a_posted_reply_answers(
     assert (outcome.value, outcome.by, outcome.evidence) == ("Canary", "ann", "email-sender")
     await office.mail_to(ANN, 2)
     assert len(office.mails) == 2
+
+
+async def test_a_reply_sends_back_or_leaves_it_to_others(
+    desk: LocalDesk, office: PostOffice, client: httpx2.AsyncClient
+) -> None:
+    question = await desk.post(
+        "Refund?", form=Approval.of("refund", {"amount": 3}), recipients=["ann", "bob"]
+    )
+    mail = await office.mail_to(ANN)
+    shown = " ".join(mail.text.split())
+    assert "To have it changed and asked again, write “send back:” and what is to be changed." in shown
+    assert "To leave it to the others, write “not for me”." in shown
+    assert (
+        await post(client, reply_to(mail, "send back: forged", sender="eve@example.org"))
+    ).status_code == 204
+    assert (await desk.get(question.id)).outcome is None
+    assert (await post(client, reply_to(mail, "Not for me.\n\nBest regards\nAnn"))).status_code == 204
+    assert [each.person for each in (await desk.get(question.id)).aside] == ["ann"]
+    letter = reply_to(await office.mail_to(BOB), "Send back: only 1, please", sender=BOB)
+    assert (await post(client, letter)).status_code == 204
+    outcome = (await desk.get(question.id)).outcome
+    assert isinstance(outcome, Returned)
+    assert (outcome.by, outcome.reason, outcome.evidence) == ("bob", "only 1, please", "email-sender")
 
 
 async def test_a_misfit_that_comes_again_is_told_and_counted_once(

@@ -356,9 +356,13 @@ def test_the_page_about_it_shows_just_what_is_sent(channel: Email) -> None:
         return dataclasses.replace(whole, workspace="acme", notices=[notice]), notice
 
     made = [
-        render_question(*one(choice), how=on_replying(choice, by_reply=True, checked=True), server=server),
         render_question(
-            *one(approval), how=on_replying(approval, by_reply=True, checked=True), server=server
+            *one(choice), how=on_replying(choice, by_reply=True, checked=True, several=False), server=server
+        ),
+        render_question(
+            *one(approval),
+            how=on_replying(approval, by_reply=True, checked=True, several=False),
+            server=server,
         ),
         render_outcome(*one(settled(choice, Answered(value="canary", at=AT, by="bob"))), server=server),
         render_text(said, "The second one, I think.", again=True, server=server),

@@ -20,6 +20,7 @@ from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits
 from handraise.model.errors import RequestConflict
 from handraise.model.identities import Role
+from handraise.model.outcomes import Returned
 from handraise.ports import Backend
 from handraise.testing import promise
 from tests.marked_language import marked_language, unmarked
@@ -237,6 +238,55 @@ class TestWhat:
         outcome = (await desk.get(question.id)).outcome
         assert isinstance(outcome, Declined)
         assert (outcome.by, outcome.reason, outcome.evidence) == ("ann", "not mine", "chat-signature")
+
+    @pytest.mark.parametrize(
+        "how", [{"sends_back": True, "reason": "Only 30."}, {"text": "send back: Only 30."}]
+    )
+    async def test_somebody_may_send_it_back(
+        self, desk: LocalDesk, replies: Replies, workspace: str, how: dict[str, Any]
+    ) -> None:
+        question = await desk.post("Refund?", form=Approval.of("refund", {"amount": 300}), recipients=["ann"])
+        for stranger in ("U2", "U9"):
+            refused = await replies.take(reply(workspace, question.id, stranger, **how))
+            assert (refused.kind, refused.text, refused.question) == ("refused", REFUSED, None)
+        said = await replies.take(reply(workspace, question.id, id="m-1", **how))
+        assert (said.kind, said.text) == ("taken", "Sent back. The agent is told what to change.")
+        assert (await replies.take(reply(workspace, question.id, id="m-1", **how))).text == said.text
+        outcome = (await desk.get(question.id)).outcome
+        assert isinstance(outcome, Returned)
+        assert (outcome.by, outcome.reason, outcome.evidence) == ("ann", "Only 30.", "chat-signature")
+        assert (await replies.take(reply(workspace, question.id, **how))).kind == "late"
+
+    async def test_sending_back_needs_a_reason(
+        self, desk: LocalDesk, replies: Replies, workspace: str
+    ) -> None:
+        question = await desk.post("Refund?", form=Confirm())
+        for how in ({"sends_back": True}, {"text": "send back: "}):
+            said = await replies.take(reply(workspace, question.id, **how))
+            assert (said.kind, said.text) == ("misfit", "That does not fit: reason: say what to change.")
+        assert [each.kind for each in await desk.history(question.id)] == [EventKind.ASKED]
+
+    @pytest.mark.parametrize("how", [{"sets_aside": True}, {"text": "Not for me."}])
+    async def test_somebody_may_leave_it_to_the_others(
+        self, desk: LocalDesk, replies: Replies, workspace: str, how: dict[str, Any]
+    ) -> None:
+        question = await desk.post("Go?", form=Confirm(), recipients=["ann", "group:ops"])
+        for stranger in ("U3", "U9"):
+            refused = await replies.take(reply(workspace, question.id, stranger, **how))
+            assert (refused.kind, refused.text) == ("refused", REFUSED)
+        said = await replies.take(reply(workspace, question.id, **how))
+        assert (said.kind, said.text) == ("taken", "You are not asked this any more. The others still are.")
+        now = await desk.get(question.id)
+        assert ([each.person for each in now.aside], now.outcome) == (["ann"], None)
+
+    async def test_one_who_is_asked_alone_cannot_leave_it(
+        self, desk: LocalDesk, replies: Replies, workspace: str
+    ) -> None:
+        question = await desk.post("Go?", form=Confirm(), recipients=["ann"])
+        said = await replies.take(reply(workspace, question.id, sets_aside=True))
+        assert said.kind == "refused"
+        assert "nobody else may answer this" in said.text
+        assert (await desk.get(question.id)).aside == ()
 
     async def test_a_vote_counts_once_and_says_how_many_must_agree(
         self, desk: LocalDesk, replies: Replies, workspace: str

@@ -23,7 +23,7 @@ from handraise.channels.telegram import messages as telegram
 from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Returned, Withdrawn
 from handraise.model.timelines import Step
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.plain_text import plain_text, too_late
@@ -88,6 +88,7 @@ OUTCOMES: dict[str, tuple[AnyForm, Outcome]] = {
         Answered(value={"decision": "deny", "reason": "ipsum"}, at=AT, by="dolor"),
     ),
     "declined": (Open(), Declined(at=AT, by="dolor", reason="ipsum")),
+    "returned": (Open(), Returned(at=AT, by="dolor", reason="ipsum")),
     "expired": (Open(), Expired(at=AT)),
     "withdrawn": (Open(), Withdrawn(at=AT, by="dolor", reason=None)),
     "exhausted": (Open(), Exhausted(at=AT, by="dolor")),
@@ -109,7 +110,7 @@ def mail_words(mail: mail_body.Rendered) -> Iterator[str]:
 def mail_of(told: Message) -> Iterator[str]:
     [notice] = told.notices
     for checked in (True, False):
-        how = mail_texts.on_replying(notice.question, by_reply=True, checked=checked)
+        how = mail_texts.on_replying(notice.question, by_reply=True, checked=checked, several=checked)
         yield from mail_words(mail_body.render_question(told, notice, how=how, server="example.com"))
 
 
@@ -119,6 +120,7 @@ def slack_of(told: Message) -> Iterator[str]:
     rendered = slack.render_question(notice)
     yield from (rendered.text, *texts_in(list(rendered.blocks)))
     yield from texts_in(slack_modals.decline_view(question))
+    yield from texts_in(slack_modals.send_back_view(question))
     if isinstance(form, Approval):
         yield from texts_in(slack_modals.deny_view(question, form.digest))
         if slack_modals.shown_parts(form):
@@ -157,6 +159,7 @@ def discord_of(told: Message) -> Iterator[str]:
             verbs = []
             yield from texts_in(discord_modals.answer_modal(question))
     yield from texts_in(discord_modals.reason_modal(question, "decline"))
+    yield from texts_in(discord_modals.reason_modal(question, "send_back"))
     for verb in verbs:
         confirmation = discord.render_confirmation(question, verb)
         yield from (confirmation.content, *texts_in(list(confirmation.rows)))

@@ -63,7 +63,7 @@ async def until_status(team: Team, question: Question, status: DeliveryStatus) -
 async def test_a_button_answers_and_the_message_says_so(either: Team) -> None:
     question, message = await either.ask(choices=["Blue-green", "Canary"])
     assert message.channel == "DU0ANN"
-    assert message.pressable == ["option 0", "option 1", "decline"]
+    assert message.pressable == ["option 0", "option 1", "send_back", "decline"]
     for part in (
         "agent",
         "Which strategy?",
@@ -90,8 +90,13 @@ async def test_a_button_answers_and_the_message_says_so(either: Team) -> None:
 
 async def test_yes_and_no_are_buttons(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm(), undo_for=10)
-    assert message.pressable == ["yes", "no", "decline"]
-    assert [each.get("confirm") is not None for each in message.blocks[-2]["elements"]] == [True, True, False]
+    assert message.pressable == ["yes", "no", "send_back", "decline"]
+    assert [each.get("confirm") is not None for each in message.blocks[-2]["elements"]] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     await team.peer.press(ANN, message, "no")
     assert await team.value(question) is False
 
@@ -99,7 +104,7 @@ async def test_yes_and_no_are_buttons(team: Team) -> None:
 async def test_more_options_are_a_menu(either: Team) -> None:
     options = [Option(id=f"id {n}", label=f"Option {n}") for n in range(20)]
     question, message = await either.ask(choices=options)
-    assert message.pressable == ["select", "decline"]
+    assert message.pressable == ["select", "send_back", "decline"]
     await either.peer.press(ANN, message, "select", option=19)
     assert await either.value(question) == "id 19"
 
@@ -108,7 +113,7 @@ async def test_long_options_are_listed_in_full_and_go_by_their_number(team: Team
     options = [Option(id="a", label="A" * 200), Option(id="b", label="A" * 199 + "B", description="differs")]
     question, message = await team.ask(form=Choice.of(*options, allow_other=True))
     assert f"2. {'A' * 199}B: differs" in message.shown
-    assert message.pressable == ["option 0", "option 1", "answer", "decline"]
+    assert message.pressable == ["option 0", "option 1", "answer", "send_back", "decline"]
     await team.peer.press(ANN, message, "option 1")
     assert await team.value(question) == "b"
 
@@ -161,7 +166,7 @@ async def test_each_kind_of_text_has_its_input(
     *, team: Team, form: Open, typed: str, wrong: Any, right: Any, value: Any
 ) -> None:
     question, message = await team.ask(form=form)
-    assert message.pressable == ["answer", "decline"]
+    assert message.pressable == ["answer", "send_back", "decline"]
     await team.peer.press(ANN, message, "answer")
     assert team.peer.views[ANN]["blocks"][-1]["element"]["type"] == typed
     if wrong is not None:
@@ -205,7 +210,7 @@ async def test_a_form_is_filled_in_with_what_stood_there_at_first(either: Team) 
 async def test_a_form_that_is_too_large_for_slack_is_left_to_the_inbox(team: Team) -> None:
     fields = tuple(Field(name=f"n{n}", form=Choice.of("a", "b", allow_other=True)) for n in range(50))
     _, message = await team.ask(form=Form(fields=fields))
-    assert message.pressable == ["decline"]
+    assert message.pressable == ["send_back", "decline"]
 
 
 async def test_somebody_may_decline(team: Team) -> None:
@@ -225,7 +230,7 @@ APPROVAL = {"version": "1.2.3", "replicas": 3, "notes": "a\nb ``` <!channel>"}
 
 async def test_an_action_is_approved_as_it_is_shown(either: Team) -> None:
     question, message = await either.ask("Deploy?", form=Approval.of("deploy", APPROVAL))
-    assert message.pressable == ["approve", "deny", "reason"]
+    assert message.pressable == ["approve", "deny", "reason", "send_back"]
     for part in ("What will be executed", '"version": "1.2.3"', "a\\nb ``` &lt;!channel&gt;", "Medium risk"):
         assert part in message.shown
     buttons = message.blocks[-2]["elements"]
@@ -252,7 +257,7 @@ async def test_an_action_is_denied_with_a_reason(team: Team) -> None:
 async def test_changed_arguments_are_shown_before_they_are_approved(either: Team) -> None:
     form = Approval.of("pay", {"to": "ann", "amount": 30}, editable=["amount"])
     question, message = await either.ask("Pay?", form=form)
-    assert message.pressable == ["approve", "deny", "reason", "change"]
+    assert message.pressable == ["approve", "deny", "reason", "change", "send_back"]
     await either.peer.press(ANN, message, "change")
     shown = await either.peer.submit(ANN, f0="20")
     assert "- amount: 30" in shown

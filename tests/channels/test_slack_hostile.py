@@ -23,7 +23,7 @@ from handraise.channels.slack.modals import (
     shown_parts,
 )
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.ports.channel import Message, Notice
@@ -36,7 +36,19 @@ from tests.server.inbox.hostile import NAMES, TEXTS
 LINK = "https://desk.example/questions/q-1"
 
 
-OURS = {"option 0", "option 1", "select", "answer", "decline", "approve", "deny", "reason", "change"}
+OURS = {
+    "option 0",
+    "option 1",
+    "select",
+    "answer",
+    "decline",
+    "send_back",
+    "aside",
+    "approve",
+    "deny",
+    "reason",
+    "change",
+}
 
 
 def notice(question: Question) -> Notice:
@@ -152,6 +164,7 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
             Answered(value=denied, at=AT, by="ann"),
             Answered(value={"decision": "approve", "arguments": {"e": text}}, at=AT, by="ann"),
             Declined(at=AT, by=name or "x", reason=text),
+            Returned(at=AT, by=name or "x", reason=text),
             Withdrawn(at=AT, by=name or "x", reason=text),
         ):
             safe(render_outcome(ended(a_question(approval, prompt=text), outcome)))

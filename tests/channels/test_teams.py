@@ -61,7 +61,7 @@ async def until_status(office: Office, question: Question, status: DeliveryStatu
 async def test_a_button_answers_and_the_card_says_so(office: Office) -> None:
     question, message = await office.ask(choices=["Blue-green", "Canary"])
     assert message.conversation == chat_with(ANN)
-    assert message.pressable == ["option", "option", "decline"]
+    assert message.pressable == ["option", "option", "send_back", "decline"]
     for part in ("agent asks you", "Which strategy?", "[ Blue-green ]", f"/questions/{question.id}"):
         assert part in message.shown
     shown = await office.peer.press(ANN, message, "option", title="Canary")
@@ -78,7 +78,7 @@ async def test_a_button_answers_and_the_card_says_so(office: Office) -> None:
 
 async def test_yes_and_no_are_buttons(office: Office) -> None:
     question, message = await office.ask("Go?", form=Confirm())
-    assert message.pressable == ["yes", "no", "decline"]
+    assert message.pressable == ["yes", "no", "send_back", "decline"]
     await office.peer.press(ANN, message, "no")
     assert await office.value(question) is False
 
@@ -100,7 +100,7 @@ async def test_an_answer_that_can_be_undone_elsewhere_is_asked_for_once_more(off
 async def test_more_options_are_a_menu(office: Office) -> None:
     options = [Option(id=f"id {n}", label=f"Option {n}") for n in range(20)]
     question, message = await office.ask(choices=options)
-    assert message.pressable == ["send", "decline"]
+    assert message.pressable == ["send", "send_back", "decline"]
     await office.peer.press(ANN, message, "send", f0="19")
     assert await office.value(question) == "id 19"
 
@@ -171,7 +171,7 @@ async def test_each_kind_of_text_has_its_input(
     *, office: Office, form: Open, kind: str, wrong: Any, right: Any, value: Any
 ) -> None:
     question, message = await office.ask(form=form)
-    assert message.pressable == ["send", "decline"]
+    assert message.pressable == ["send", "send_back", "decline"]
     assert next(inputs_in(message.card))["type"] == kind
     if wrong is not None:
         assert "That does not fit" in await office.peer.press(ANN, message, "send", **wrong)
@@ -231,7 +231,7 @@ async def test_a_form_that_is_too_large_is_left_to_the_inbox(office: Office) -> 
         Field(name=f"n{n}", form=Choice.of("a", "b"), description="much to say " * 30) for n in range(45)
     )
     _, message = await office.ask(form=Form(fields=fields))
-    assert message.pressable == ["decline"]
+    assert message.pressable == ["send_back", "decline"]
     assert "too large to be answered here" in message.shown
 
 
@@ -256,7 +256,7 @@ APPROVAL = {"version": "1.2.3", "replicas": 3, "notes": "a\nb ``` {{DATE(2026-01
 
 async def test_an_action_is_approved_as_it_is_shown(office: Office) -> None:
     question, message = await office.ask("Deploy?", form=Approval.of("deploy", APPROVAL))
-    assert message.pressable == ["approve", "deny", "reason"]
+    assert message.pressable == ["approve", "deny", "reason", "send_back"]
     for part in ("What will be executed", 'version: "1.2.3"', "b\u00a0``` {{DATE(", "Medium risk"):
         assert part.replace("\u00a0", " ") in message.shown.replace("\u00a0", " ")
     sure = await office.peer.press(ANN, message, "approve")
@@ -285,7 +285,7 @@ async def test_an_action_is_denied_at_once_or_with_a_reason(office: Office) -> N
 async def test_changed_arguments_are_shown_before_they_are_approved(office: Office) -> None:
     form = Approval.of("pay", {"to": "ann", "amount": 30, "fast": True}, editable=["amount", "fast"])
     question, message = await office.ask("Pay?", form=form)
-    assert message.pressable == ["approve", "deny", "reason", "change"]
+    assert message.pressable == ["approve", "deny", "reason", "change", "send_back"]
     inputs = await office.peer.press(ANN, message, "change")
     assert "does not fit" in await office.peer.press(ANN, message, "changed", card=inputs, f0="2.5")
     shown = await office.peer.press(ANN, message, "changed", card=inputs, f0="20", f1="false")

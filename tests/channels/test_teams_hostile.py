@@ -23,7 +23,7 @@ from handraise.channels.teams.cards import (
     summary_of,
 )
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, MultiChoice, Open, Option
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.ports.channel import Message, Notice
@@ -34,7 +34,7 @@ from tests.samples import OTHER_LETTERS, hostile, with_slow
 from tests.server.inbox.hostile import NAMES, TEXTS
 
 LINK = "https://desk.example/questions/q-1"
-OURS = {"yes", "no", "option", "send", "decline", "approve", "deny", "reason", "change"}
+OURS = {"yes", "no", "option", "send", "decline", "send_back", "aside", "approve", "deny", "reason", "change"}
 MARKDOWN = [
     "[Approve](https://evil.example)",
     "![x](https://evil.example/x.png)",
@@ -129,6 +129,7 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
             Answered(value={"decision": "deny", "reason": text}, at=AT, by="ann"),
             Answered(value={"decision": "approve", "arguments": {"e": text}}, at=AT, by="ann"),
             Declined(at=AT, by=name or "x", reason=text),
+            Returned(at=AT, by=name or "x", reason=text),
             Withdrawn(at=AT, by=name or "x", reason=text),
         ):
             question = ended(a_question(approval, prompt=text), outcome)
@@ -139,7 +140,7 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
 def test_markup_has_no_place_in_a_label(text: str) -> None:
     assert not is_plain(text) or "{{" in text
     question = a_question(Choice.of(text, "b"))
-    [first, _, _] = buttons_in(render_question(question, LINK))
+    [first, *_] = buttons_in(render_question(question, LINK))
     assert first["title"] in ("Number 1", text)
 
 
@@ -148,7 +149,7 @@ def test_markup_has_no_place_in_a_label(text: str) -> None:
 )
 def test_ordinary_words_stand_where_they_belong(text: str) -> None:
     assert is_plain(text)
-    [first, _, _] = buttons_in(render_question(a_question(Choice.of(text, "b")), LINK))
+    [first, *_] = buttons_in(render_question(a_question(Choice.of(text, "b")), LINK))
     assert first["title"] == text
 
 

@@ -49,7 +49,7 @@ def team(shared: Team) -> Team:
 async def test_a_button_answers_and_the_message_says_so(either: Team) -> None:
     question, message = await either.ask(choices=["Blue-green", "Canary"])
     assert message.chat == ANN
-    assert message.pressable == ["Blue-green", "Canary", "Decline…"]
+    assert message.pressable == ["Blue-green", "Canary", "Send back…", "Decline…"]
     for part in (
         "agent asks you to choose one",
         "Which strategy?",
@@ -72,7 +72,7 @@ async def test_a_button_answers_and_the_message_says_so(either: Team) -> None:
 
 async def test_yes_and_no_are_buttons(either: Team) -> None:
     question, message = await either.ask("Go?", form=Confirm())
-    assert message.pressable == ["Yes", "No", "Decline…"]
+    assert message.pressable == ["Yes", "No", "Send back…", "Decline…"]
     await either.peer.press(ANN, message, "No")
     assert await either.value(question) is False
 
@@ -94,16 +94,16 @@ async def test_long_options_are_listed_in_full_and_go_by_their_number(either: Te
     options = [Option(id=f"id {n}", label=f"{'A' * 30}{n}", description="differs") for n in range(12)]
     question, message = await either.ask(choices=options)
     assert f"12. {'A' * 30}11: differs" in message.shown
-    assert message.pressable == [*(str(n) for n in range(1, 13)), "Decline…"]
+    assert message.pressable == [*(str(n) for n in range(1, 13)), "Send back…", "Decline…"]
     assert message.markup is not None
-    assert [len(row) for row in message.markup["inline_keyboard"]] == [5, 5, 2, 1]
+    assert [len(row) for row in message.markup["inline_keyboard"]] == [5, 5, 2, 1, 1]
     await either.peer.press(ANN, message, "12")
     assert await either.value(question) == "id 11"
 
 
 async def test_a_text_of_ones_own_is_written_in_a_reply(either: Team) -> None:
     question, message = await either.ask(form=Choice.of("a", "b", allow_other=True))
-    assert message.pressable == ["a", "b", "Other…", "Decline…"]
+    assert message.pressable == ["a", "b", "Other…", "Send back…", "Decline…"]
     await either.peer.press(ANN, message, "Other…")
     prompt = await either.prompt(message)
     assert (prompt.reply_to, "with your own answer" in prompt.shown) == (message.id, True)
@@ -194,7 +194,7 @@ ACTION = {"version": "1.2.3", "replicas": 3, "notes": "a\nversion: 9 @ann https:
 
 async def test_an_action_is_approved_as_it_is_shown(either: Team) -> None:
     question, message = await either.ask("Deploy?", form=Approval.of("deploy", ACTION))
-    assert message.pressable == ["Approve…", "Deny", "Deny with a reason…", "Decline…"]
+    assert message.pressable == ["Approve…", "Deny", "Deny with a reason…", "Send back…", "Decline…"]
     for part in (
         "This is what will be executed: deploy\n",
         'version: "1.2.3"\n',
@@ -347,7 +347,7 @@ async def test_the_same_update_again_answers_once(either: Team) -> None:
             assert await either.peer.send(update, again=turn > 0) == 200
     kinds = [each.kind.value for each in await either.desk.history(question.id)]
     assert kinds == ["asked", "voted"]
-    press = either.peer.pressing(ANN, message, "Decline…")
+    press = either.peer.pressing(ANN, message, "End for everyone…")
     for turn in range(3):
         assert await either.peer.send(press, again=turn > 0) == 200
     assert (await either.desk.get(question.id)).outcome is None

@@ -125,7 +125,7 @@ class TestTelegramContract(ChatContract):
     ) -> None:
         question = a_question(form, prompt="🙂 " + "long " * 3_000, workspace="名" * 60)
         receipt = await channel.send(self.message(channel, to, question))
-        assert peer.came[0].pressable == ["Decline…"]
+        assert peer.came[0].pressable == ["Send back…", "Decline…"]
         assert "that is on the page" in peer.came[0].text
         by = "\u202e" * 200
         for answer in ("🙂" * 4_000, HOSTILE * 50):
@@ -136,7 +136,7 @@ class TestTelegramContract(ChatContract):
         self, channel: Telegram, peer: TelegramPeer, to: Json
     ) -> None:
         await channel.send(self.message(channel, to, a_question(FORMS["many choices"])))
-        assert peer.came[0].pressable == ["Answer…", "Decline…"]
+        assert peer.came[0].pressable == ["Answer…", "Send back…", "Decline…"]
         assert "40. Option 39" in peer.came[0].text
         assert "60 more are on the page" in peer.came[0].text
 

@@ -12,7 +12,7 @@ from handraise import Approval
 from handraise.channels.telegram.messages import Rendered, render_bundle, render_outcome, render_question
 from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice
 from handraise.testing.contract.channel import AT, a_question, link_to
@@ -53,6 +53,7 @@ def messages(question: Question, text: str, name: str) -> Iterator[Rendered]:
     for outcome in (
         Answered(value={"other": text}, at=AT, by=name, channel=name),
         Declined(at=AT, by=name, reason=text),
+        Returned(at=AT, by=name, reason=text),
         Withdrawn(at=AT, by=name, reason=text),
     ):
         yield render_outcome(ended(question, outcome), link_to(question), PLACES)

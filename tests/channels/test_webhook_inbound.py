@@ -24,6 +24,7 @@ from handraise.events import EventKind
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
+from handraise.model.outcomes import Returned
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 from support.webhook_receiver import Got, Receiver, Says, receiving
@@ -369,6 +370,11 @@ class TestForged:
         [
             {},
             {"value": 1, "decline": True},
+            {"value": 1, "send_back": "x"},
+            {"decline": True, "not_for_me": True},
+            {"send_back": "x", "reason": "y"},
+            {"send_back": 7},
+            {"not_for_me": False},
             {"decline": False},
             {"decline": 1},
             {"value": 1, "reason": "x"},
@@ -501,3 +507,33 @@ async def test_a_system_asks_back_notes_and_approves_what_it_has_shown(
     assert await say("t-7", value="approve", seen=-1) == (400, None)
     assert await say("t-8", value="approve", seen=3) == (200, "taken")
     assert (await desk.history(question.id))[-1].data["seen"] == 3
+
+
+async def test_a_system_sends_back_and_leaves_it_to_others(
+    client: httpx2.AsyncClient, desk: LocalDesk, workspace: str
+) -> None:
+    question = await desk.post(
+        "Refund?", form=Approval.of("refund", {"amount": 300}), recipients=["ann", "bob"]
+    )
+
+    async def say(
+        name: str, *, recipient: str = "ann", key: str | None = None, **what: Any
+    ) -> tuple[int, Any]:
+        body = content(workspace, question.id, recipient, **what)
+        answer = await post(client, body, headers(body, name, key=key))
+        return answer.status_code, answer.json().get("kind") if answer.content else None
+
+    deeds: list[dict[str, Any]] = [{"send_back": "Only 30."}, {"not_for_me": True}]
+    for number, what in enumerate(deeds):
+        assert await say(f"b-{number}", key=secret(2), **what) == (401, None)
+        assert await say(f"c-{number}", recipient="cid", key=secret(3), **what) == (404, "refused")
+    assert await told(desk, question.id) == [EventKind.ASKED]
+    assert await say("s-1", not_for_me=True) == (200, "taken")
+    assert [each.person for each in (await desk.get(question.id)).aside] == ["ann"]
+    assert await say("s-2", send_back=" ") == (422, "misfit")
+    for _ in range(2):
+        assert await say("s-3", send_back="Only 30.") == (200, "taken")
+    outcome = (await desk.get(question.id)).outcome
+    assert isinstance(outcome, Returned)
+    assert (outcome.by, outcome.reason, outcome.evidence) == ("ann", "Only 30.", "webhook-signature")
+    assert await told(desk, question.id) == [EventKind.ASKED, EventKind.SET_ASIDE, EventKind.RETURNED]

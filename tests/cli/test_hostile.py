@@ -16,6 +16,7 @@ import pyte
 import pytest
 
 from handraise import Approval, Choice, Desk, Field, Form, Open, Option, Question, open_desk
+from handraise.cli.question_context import QuestionContext
 from handraise.cli.question_view import StyledLine, form_lines, question_lines
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.visible import visible, visible_line
@@ -99,7 +100,7 @@ async def drawn(desk: Desk, text: str, width: int, place: int) -> list[str]:
     await desk.reply(question.id, text)
     await desk.note(question.id, text, by="ada")
     lines = [
-        *question_lines(question, width, await desk.history(question.id)),
+        *question_lines(question, width, QuestionContext(await desk.history(question.id))),
         *form_lines(question.form, width),
     ]
     return [said(each) for each in lines]

@@ -28,6 +28,7 @@ from handraise import (
     Question,
     open_desk,
 )
+from handraise.outcomes import Returned
 from handraise.questions import QuestionOptions
 from support.command import handraise, serving
 from support.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCAPE, SPACE, at_terminal
@@ -234,7 +235,10 @@ def test_what_was_on_the_screen_is_part_of_the_record(store: str, key: str, sett
         menu = next(place for place, line in enumerate(lines) if "Approve, just this once" in line)
         seen = hashlib.sha256("\n".join(lines[:menu]).encode()).hexdigest()
         screen.send(key)
-        screen.until("❯ 1  Approve, just this once" if settled == "answered" else "You won't answer")
+        if settled == "declined":
+            screen.until("End for everyone  (x)")
+            screen.send("x", ENTER)
+        screen.until("❯ 1  Approve, just this once" if settled == "answered" else "why?")
         screen.send(ENTER)
         assert screen.end() == 0
     (*_, last) = at_desk(store, lambda desk: desk.history(question.id))
@@ -311,13 +315,55 @@ def test_one_may_refuse_to_answer(store: str) -> None:
     with at_terminal("answer", question.id, url=store) as screen:
         screen.until("esc back")
         screen.send("hun", CTRL_X)
-        screen.until("You won't answer")
+        screen.until("Send back  (s)", "Not for me  (n)", "End for everyone  (x)")
+        screen.send("x", ENTER)
+        screen.until("why?")
         screen.send("No agent gets that", ENTER)
         screen.until("✓ You declined.")
         assert screen.end() == 0
     outcome = get(store, question).outcome
     assert isinstance(outcome, Declined)
     assert (outcome.by, outcome.reason) == ("ada", "No agent gets that")
+
+
+@pytest.mark.slow("starts a terminal; tests/cli/test_send_back_commands.py has what is recorded")
+def test_an_approval_is_sent_back_with_what_to_change(store: str) -> None:
+    question = post(store, "May I?", form=approval())
+    with at_terminal("answer", question.id, url=store) as screen:
+        screen.until("s send back")
+        screen.send("s", ENTER)
+        screen.until("what is to be changed?")
+        screen.send(ENTER)
+        screen.until("! say what to change")
+        screen.send("Only ten", ENTER)
+        screen.until("✓ Sent back.")
+        assert screen.end() == 0
+    outcome = get(store, question).outcome
+    assert isinstance(outcome, Returned)
+    assert (outcome.by, outcome.reason) == ("ada", "Only ten")
+
+
+@pytest.mark.slow("starts a terminal; tests/cli/test_send_back_commands.py has what is recorded")
+def test_the_keys_of_the_list_share_a_question(store: str) -> None:
+    question = post(store, "Which?", recipients=["ada", "bo"])
+    with at_terminal("inbox", url=store) as screen:
+        screen.until("Which?", "s send back", "n not for me")
+        screen.send("t")
+        screen.until("you are on this")
+        screen.send("b")
+        screen.until("whom?")
+        screen.send("cy", ENTER)
+        screen.until("why?")
+        screen.send("You know it", ENTER)
+        screen.until("✓ Brought in: cy.")
+        screen.send(ESCAPE)
+        screen.until("enter opens")
+        screen.send("n")
+        screen.until("Nothing is waiting for you.")
+        screen.send("q")
+        assert screen.end() == 0
+    found = get(store, question)
+    assert (found.added, [each.person for each in found.aside], found.taken_by) == (("cy",), ["ada"], "ada")
 
 
 @pytest.mark.parametrize("form", [Choice.of("A", "B"), Open(), FORM, approval()], ids=lambda form: form.kind)

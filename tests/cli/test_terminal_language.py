@@ -12,6 +12,7 @@ import pytest
 from handraise import Approval, Choice, Confirm, Field, Form, MultiChoice, Open
 from handraise.cli.inbox_command import row_parts
 from handraise.cli.inbox_rows import Equal, Row
+from handraise.cli.question_context import QuestionContext
 from handraise.cli.question_view import StyledLine, form_lines, question_lines
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm
@@ -62,7 +63,9 @@ def test_questions_are_shown_in_the_language_of_the_terminal(monkeypatch: pytest
                 thread=3,
                 asked_back=3,
             )
-            assert words([*question_lines(question, 80, MESSAGES), *form_lines(form, 80)]) == []
+            assert (
+                words([*question_lines(question, 80, QuestionContext(MESSAGES)), *form_lines(form, 80)]) == []
+            )
             row = Row(question, 1, (Equal("2", AT),))
             assert words([row_parts(row, 200, me="enim", marked=True)]) == []
             for outcome in (Declined(at=AT, by="dolor", reason="ipsum"), Expired(at=AT)):

@@ -21,8 +21,9 @@ from handraise import (
     Timeline,
     Withdrawn,
 )
+from handraise.model.attachments import Attachment
 from handraise.model.timelines import steps_of
-from handraise.questions import Match, Need, Report, Ruling, Vote
+from handraise.questions import Aside, Match, Need, Report, Ruling, Vote
 from handraise.wire.records import LEFT_OUT, OutcomeRecord, QuestionRecord
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -59,6 +60,9 @@ FULL = Question(
     trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     undo_for=5.0,
     replies="model",
+    replaces="q0",
+    topic="vat-rate:DE",
+    added=("cy",),
     needs=(Need(("ana",)), Need(("group:legal", "bob"), 2, 1)),
     evidence="session",
     ruling=Ruling(
@@ -66,6 +70,7 @@ FULL = Question(
         matches=(Match(rule="two groups", effect="require", failed=True),),
         asked={"quorum": 1},
         checked="digest",
+        names_people=True,
     ),
     asked_at=AT,
     status=Status.ANSWERED,
@@ -77,6 +82,11 @@ FULL = Question(
     replied=3,
     steps_taken=2,
     stepped_at=AT,
+    taken_by="ana",
+    taken_until=AT,
+    aside=(Aside("ana", None), Aside("bob", AT)),
+    follows="q3",
+    replaced_by="q2",
     outcome=OUTCOMES[0],
     consumed_at=AT,
     unreached_at=AT,
@@ -86,6 +96,7 @@ FULL = Question(
         ok=False, text="the disk is full", link="https://jobs.example/7", details={"code": 28}, at=AT
     ),
     url="https://desk.example/questions/q1",
+    attachments=(Attachment("report.pdf", "application/pdf", 12, "0a" * 32),),
 )
 
 

@@ -17,6 +17,7 @@ from handraise.blocking import BlockingDesk
 from handraise.model.json_values import Json
 from handraise.model.people import Responder
 from handraise.model.thread_messages import ThreadMessage
+from handraise.model.working_hours import WorkingHours
 from handraise.signing.key_files import make_key
 from handraise.testing.contract import Backend, DeskContract
 from handraise.testing.contract.backend import STOPPER, WHY
@@ -133,6 +134,16 @@ class RemoteBackend:
             headers = {"if-match": before.headers["etag"]}
             params = {"check_recipients": "false"}
             response = await client.put("/v1/policy", json=document, headers=headers, params=params)
+        assert response.status_code == 200, response.text
+
+    async def set_hours(self, workspace: str, group: str, hours: WorkingHours | None) -> None:
+        """Set working hours, as an administrator."""
+        place = f"/v1/groups/{group}/hours" if group else "/v1/hours"
+        async with await self._administrator(workspace) as client:
+            if hours is None:
+                response = await client.delete(place)
+            else:
+                response = await client.put(place, json=hours.model_dump())
         assert response.status_code == 200, response.text
 
     async def _administrator(self, workspace: str) -> httpx2.AsyncClient:

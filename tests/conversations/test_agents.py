@@ -48,6 +48,7 @@ from handraise.conversations import (
 )
 from handraise.forms import NotAnAnswer, Understood
 from handraise.model.provenance import Provenance
+from handraise.outcomes import Returned
 from handraise.presentation.translation import Locale, use_locale
 from handraise.testing import ManualClock, promise
 
@@ -256,6 +257,34 @@ async def test_what_is_said_besides_the_question_is_in_the_language_of_the_reade
 
 
 @promise("P13")
+async def test_a_reply_sends_the_question_back_and_the_agent_learns_why() -> None:
+    agent = Support()
+    async with chat_with(agent) as chat:
+        question = waited_for(await chat.write("refund"))
+        empty = await chat.write("send back:")
+        assert (empty.waiting_for, "say what to change" in chat.said[-1]) == (question, True)
+        reply = await chat.write("Send back: ask for the <@U1> date instead")
+        assert isinstance(reply.outcome, Returned)
+        assert (reply.outcome.by, reply.outcome.reason) == ("ana", "ask for the <@U1> date instead")
+        assert agent.calls == [("insufficient", None, {"wants": "refund"})]
+        assert chat.said[-2:] == [
+            "Sent back. The agent is told what to change.",
+            "Write again whenever you like.",
+        ]
+        assert await chat.kinds(question) == ["asked", "sent", "returned"]
+
+
+async def test_a_reply_leaves_the_question_to_the_others() -> None:
+    async with chat_with(Scripted(ask("Which?", recipients=[]), take, take, take)) as chat:
+        question = waited_for(await chat.write("go"))
+        assert (await chat.write("not for me")).waiting_for == question
+        assert chat.said[-1] == "You are not asked this any more. The others still are."
+        await chat.write("B", by="ana")
+        assert chat.said[-1] == "There is nothing to reply to."
+        await chat.write("B", by="bo")
+        assert chat.said[-1] == "Got 'B'."
+
+
 async def test_two_retries_are_three_unfit_replies_and_then_it_is_exhausted() -> None:
     agent = Support()
     async with chat_with(agent) as chat:

@@ -17,12 +17,15 @@ from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk_factory import open_backend
 from handraise.events import EventKind
+from handraise.model.away import Away
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.drafting import Limits
+from handraise.model.group_calendars import Shift
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.questions import Draft, Need
 from handraise.model.timelines import Step
+from handraise.model.working_hours import WorkingHours
 from handraise.ports import Backend, RoutedEntry
 from handraise.ports.channel import Message, NotSent
 from handraise.testing import ManualClock
@@ -562,3 +565,111 @@ async def test_the_people_of_a_stage_are_told_when_it_opens(
     await desk.run_due()
     await dispatch(dispatcher)
     assert [each.recipient for each in mail.sent] == ["ann", "cid", "cid"]
+
+
+async def absent(ports: Backend, clock: ManualClock, person: str, deputy: str | None) -> None:
+    away = Away(starts=clock.now(), until=clock.now() + HOUR, deputy=deputy)
+    assert await ports.directory.set_away("w", person, away)
+
+
+async def test_the_deputy_is_told_instead_of_who_is_away_reminders_included(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    for person in ("ann", "bob", "cid"):
+        await address(ports, person)
+    await absent(ports, clock, "cid", "ann")
+    timeline = Timeline(remind=(10 * MINUTE, 2 * HOUR), expire=3 * HOUR)
+    question = await desk.post("Go?", recipients=["cid", "group:ops"], timeline=timeline)
+    await dispatch(dispatcher)
+    clock.advance(10 * MINUTE)
+    await desk.run_due()
+    await dispatch(dispatcher)
+    assert sorted(each.recipient for each in mail.sent) == ["ann", "ann", "bob", "bob"]
+    clock.advance(2 * HOUR)
+    await desk.run_due()
+    await dispatch(dispatcher)
+    assert sorted(each.recipient for each in mail.sent[4:]) == ["ann", "bob", "cid"]
+    assert (await desk.list_pending(recipient="cid")).items[0].id == question.id
+
+
+async def test_who_has_no_deputy_is_told_although_they_are_away(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    await absent(ports, clock, "ann", None)
+    await desk.post("Go?", recipients=["ann"])
+    await dispatch(dispatcher)
+    assert [each.recipient for each in mail.sent] == ["ann"]
+
+
+async def test_a_deputy_who_may_not_answer_is_not_told(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    for person in ("ann", "cid"):
+        await address(ports, person)
+    await absent(ports, clock, "ann", "cid")
+    await desk.post("Go?", recipients=["ann"])  # nobody has brought cid in
+    await dispatch(dispatcher)
+    assert [each.recipient for each in mail.sent] == ["ann"]
+
+
+async def test_a_deputy_who_cannot_be_reached_replaces_nobody(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    await absent(ports, clock, "ann", "bob")
+    await desk.post("Go?", recipients=["group:ops"])
+    await dispatch(dispatcher)
+    assert [each.recipient for each in mail.sent] == ["ann"]
+
+
+async def test_a_reminder_waits_for_the_hours_of_its_group_unless_the_risk_is_high(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    for person in ("ann", "bob", "cid"):
+        await address(ports, person)
+    opens = clock.now() + 5 * HOUR
+    hours = f"Mon-Sun {opens:%H}:00-24:00"
+    await ports.directory.put_hours("w", "ops", WorkingHours(time_zone="UTC", hours=hours))
+    remind = Timeline(remind=10 * MINUTE)
+    await desk.post("Go?", recipients=["group:ops"], timeline=remind)
+    await desk.post("Go?", recipients=["cid"], timeline=remind)
+    risky = Approval.of("pay", {"amount": 1}, risk="high")
+    await desk.post("Pay?", form=risky, recipients=["group:ops"], timeline=remind)
+    await dispatch(dispatcher)
+    assert len(mail.sent) == 5, "what is asked does not wait"
+    mail.sent.clear()
+    clock.advance(10 * MINUTE)
+    await desk.run_due()
+    await dispatch(dispatcher)
+    assert sorted(each.recipient for each in mail.sent) == ["ann", "bob", "cid"]
+    clock.advance(opens - clock.now() - MINUTE)
+    await dispatch(dispatcher)
+    assert len(mail.sent) == 3
+    clock.advance(MINUTE)
+    await dispatch(dispatcher)
+    assert sorted(each.recipient for each in mail.sent[3:]) == ["ann", "bob"]
+
+
+async def test_only_those_on_duty_are_told_and_everybody_if_nobody_is_or_nobody_knows(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    for person in ("ann", "bob", "cid"):
+        await address(ports, person)
+    await ports.directory.put_rota("w", "ops", "file", text="")
+    shifts = [Shift(clock.now(), clock.now() + HOUR, person) for person in ("bob", "cid")]
+
+    async def told(*, problem: str | None = None, on_duty: list[Shift] | None = None) -> list[str]:
+        mail.sent.clear()
+        kept: dict[str, Any] = {"text": None, "shifts": on_duty, "problem": problem}
+        await ports.directory.keep_rota("w", "ops", "file", **kept)
+        await desk.post("Go?", recipients=["group:ops"])
+        await dispatch(dispatcher)
+        return sorted(each.recipient for each in mail.sent)
+
+    assert await told(on_duty=shifts) == ["bob"], "cid is not in the group"
+    assert await told(problem="it is not an iCalendar file") == ["ann", "bob"]
+    assert await told() == ["bob"]
+    clock.advance(HOUR)
+    assert await told() == ["ann", "bob"]
+    assert await told(on_duty=[Shift(clock.now(), clock.now() + HOUR, "cid")]) == ["ann", "bob"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,7 +12,9 @@ from handraise import Escalation, InvalidQuestion, KeyConflict, Timeline
 from handraise.backends.memory import open_memory
 from handraise.desk import recipient_check
 from handraise.desk.local_desk import LocalDesk
+from handraise.desk.recipient_check import Recipients
 from handraise.desks import desk_from_store
+from handraise.model.away import Away
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.ports import Backend, Directory
@@ -128,3 +131,53 @@ async def test_names_that_were_found_are_not_looked_for_again(
     await desk.post("Ship it?", recipients=["ana", "group:leads"])
     await desk.post("Ship it?")
     assert looks == [{"ana", "bob"}, {"group:leads"}]
+
+
+async def test_the_deputy_of_somebody_who_is_away_is_found_and_kept_for_a_while(
+    desk: LocalDesk, people: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    await people.set_away(HERE, "ana", Away(starts=now, until=now + timedelta(days=1), deputy="bob"))
+    looks: list[str] = []
+    real = people.away
+
+    async def counted(workspace: str) -> Mapping[str, Away]:
+        looks.append(workspace)
+        return await real(workspace)
+
+    monkeypatch.setattr(people, "away", counted)
+    known = Recipients(people)
+    found = [await known.deputies_of(desk._draft("Go?", {"recipients": ["ana"]})) for _ in range(5)]  # noqa: SLF001 -- as posting does
+    assert found == [("bob",)] * 5
+    assert looks == [HERE]
+    assert await desk._deputies(desk._draft("Go?", {"recipients": ["ana"]})) == ("bob",)  # noqa: SLF001 -- as posting does
+    await known.close()
+
+
+async def test_the_deputy_of_somebody_who_is_away_is_asked_and_may_answer(
+    desk: LocalDesk, people: Directory
+) -> None:
+    now = datetime.now(UTC)
+    await people.set_away(HERE, "ana", Away(starts=now, until=now + timedelta(days=1), deputy="bob"))
+    question = await desk.post("Go?", recipients=["ana"], key="go")
+    assert (question.recipients, question.added, question.audience) == (("ana",), ("bob",), ("ana", "bob"))
+    assert await desk.get(question.id) == question
+    assert [each.id for each in await desk.list_pending(recipient="bob")] == [question.id]
+    (asked,) = await desk.history(question.id)
+    assert asked.data == {"to": ["bob"]}
+    await people.set_away(HERE, "ana", None)
+    assert (await desk.post("Go?", recipients=["ana"], key="go")).id == question.id
+    assert (await desk.answer(question.id, "yes", by="bob")).status == "answered"
+
+
+async def test_nobody_is_looked_for_if_only_groups_are_asked(
+    desk: LocalDesk, people: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unwanted(workspace: str) -> Mapping[str, Away]:
+        raise AssertionError(workspace)
+
+    monkeypatch.setattr(people, "away", unwanted)
+    known = Recipients(people)
+    for recipients in ([], ["group:leads"]):
+        assert await known.deputies_of(desk._draft("Go?", {"recipients": recipients})) == ()  # noqa: SLF001 -- as posting does
+    await known.close()

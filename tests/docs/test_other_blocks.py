@@ -40,6 +40,7 @@ TEXT = {
     "docs/reference/metrics.md": "queries; their names are compared below",
     "docs/reference/events.md": "an event stream; docs/how-to/ask-over-http.md has a real one",
     "docs/reference/http-api.md": "a header; docs/how-to/ask-over-http.md sends it",
+    "docs/how-to/answer-many.md": "tests/cli/test_bulk_answer.py",
     "docs/how-to/embed-a-question.md": "tests/server/inbox/test_browser_embedded.py",
     "docs/how-to/reach-people.md": "requests; compared below",
     "docs/how-to/reach-people-by-apprise.md": "tests/channels/test_apprise.py",

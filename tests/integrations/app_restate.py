@@ -55,6 +55,19 @@ def services(desk: Desk, log: Path) -> restate.Service:
         return (await request_approval(ctx, desk, refund, replies="program")).arguments
 
     @service.handler()
+    async def refunds_as_told(ctx: restate.Context) -> dict[str, Any]:
+        amount, options = 300, QuestionOptions()
+        while True:
+            approval = Approval.of("refund", {"amount": amount})
+            try:
+                return (await request_approval(ctx, desk, approval, **options)).arguments
+            except restate.TerminalError as refused:
+                about = refused.metadata or {}
+                if about.get("status") != "returned":
+                    raise
+                amount, options["replaces"] = int(about["reason"]), about["question_id"]
+
+    @service.handler()
     async def deploys(ctx: restate.Context) -> Any:
         await ctx.run_typed("prepare", lambda: append(log, "prepared"))
         strategy = await ask(ctx, desk, "How?", choices=["Canary", "Rolling"])

@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 from temporalio import activity, workflow
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from handraise import Answered, Approval, Outcome, Question, open_desk
@@ -73,6 +74,25 @@ class Refunds:
 
 
 @workflow.defn
+class RefundsAsTold:
+    """Asks again with the amount that a person gives as the reason to send it back."""
+
+    @workflow.run
+    async def run(self) -> dict[str, Any]:
+        amount, options = 300, QuestionOptions()
+        while True:
+            try:
+                return (
+                    await request_approval(Approval.of("refund", {"amount": amount}), **options)
+                ).arguments
+            except ApplicationError as refused:
+                about = refused.details[0]
+                if about["status"] != "returned":
+                    raise
+                amount, options["replaces"] = int(about["reason"]), about["question_id"]
+
+
+@workflow.defn
 class Deploys:
     @workflow.run
     async def run(self) -> Any:
@@ -83,7 +103,7 @@ class Deploys:
         return strategy
 
 
-WORKFLOWS = [Asks, AsksForAWhile, AsksBadly, AsksTwo, LooksAgain, Refunds, Deploys]
+WORKFLOWS = [Asks, AsksForAWhile, AsksBadly, AsksTwo, LooksAgain, Refunds, RefundsAsTold, Deploys]
 
 
 def value_of(outcome: Outcome) -> Any:

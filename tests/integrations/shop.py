@@ -66,6 +66,35 @@ def reply_to(result: str) -> dict[str, Any] | None:
     return {"question_id": told["question_id"], "message": message["number"], "text": "Customer 12."}
 
 
+CHANGED = "Why, of A-17 or of B-2?"
+SENT_BACK = "Say which order."
+TOLD = "Not approved, and not executed: sent back by ana: Say which order. Change it as they say, and call the tool again."
+"""What a model reads about an action that was sent back."""
+
+
+async def send_back_and_answer(desk: Desk, *, answer: str = "So.") -> None:
+    """A person sends the model's question back, and answers the changed one, which replaces it."""
+    [first] = await asked(desk)
+    await desk.send_back(first.id, by="ana", reason=SENT_BACK)
+    [second] = await asked(desk)
+    assert (second.replaces, second.prompt) == (first.id, CHANGED)
+    await desk.answer(second.id, answer, by="ana")
+    assert (await desk.get(first.id)).replaced_by == second.id
+
+
+def changed(result: str) -> dict[str, Any] | None:
+    """What a model sends to `ask_human` after this result; None if its question was not sent back."""
+    try:
+        told = json.loads(result)
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or told.get("status") != "returned":
+        return None
+    assert (told["by"], told["reason"]) == ("ana", SENT_BACK)
+    assert "replaces set to this question_id" in told["note"]
+    return {"question": CHANGED, "replaces": told["question_id"]}
+
+
 async def ask_back_to_program(desk: Desk, question: Question) -> None:
     """A person asks back, and the program replies beside its run or workflow, from the record alone."""
     assert question.replies == "program"

@@ -36,7 +36,7 @@ from starlette.applications import Starlette
 
 import handraise
 from handraise import Answered, Approval, Desk, Form, open_desk
-from handraise.integrations.a2a import RemoteAgent, TaskWaker
+from handraise.integrations.a2a import DeskTask, RemoteAgent, TaskWaker
 from handraise.integrations.waker import NobodyWaits
 from support.free_port import free_port
 from tests.integrations.cells import killed_in_the_gate, more_processes, shows
@@ -291,6 +291,56 @@ async def test_somebody_elses_agent_is_told_the_answer_or_that_there_is_none(des
     assert get_data_parts(agent.heard[2].parts) == [{"handraise": {"answers": {"answer": {"nights": 3.0}}}}]
     assert said[3] == "No answer: declined by ana: not my business."
     assert len(said) == 4
+
+
+@shows("a2a", "sends back")
+async def test_a_remote_agent_is_told_what_was_sent_back(desk: Desk) -> None:
+    asks = {"id": "q-1", "prompt": "Pay?", "kind": "approval", "tool": "pay", "arguments": {"amount": 300}}
+    agent = Plain([new_text_part("Pay?"), new_data_part({"handraise": {"questions": [asks]}})])
+    async with serving(agent) as client:
+        running = asyncio.create_task(RemoteAgent(client, desk).run(GO, key="trip"))
+        (pay,) = await asked(desk)
+        await desk.send_back(pay.id, by="ana", reason="Only 30.")
+        await running
+    [answers] = get_data_parts(agent.heard[1].parts)
+    assert answers == {"handraise": {"answers": {"q-1": {"sendBack": "Only 30."}}}}
+
+
+class Paying(AgentExecutor):
+    """Asks whether it may pay, changes what is sent back, and says what it may pay in the end."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        task = DeskTask(self.desk, context, event_queue, person=lambda _: "ana")
+        await task.begin()
+        pay = await task.ask("pay", "Pay?", form=Approval.of("pay", {"amount": 300}))
+        if pay.status == "returned":
+            form = Approval.of("pay", {"amount": 30})
+            pay = await task.ask("pay less", "Pay?", form=form, replaces=pay.id)
+        if await task.paused():
+            return
+        amount = (await self.desk.consume_approval(pay.id)).arguments["amount"]
+        await task.updater.complete(task.updater.new_agent_message([new_text_part(f"paid {amount}")]))
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        raise NotImplementedError
+
+
+@shows("a2a", "sends back")
+async def test_a_client_sends_an_action_back_and_the_agent_changes_it(desk: Desk) -> None:
+    async with serving(Paying(desk)) as client:
+        task = await send(client, GO)
+        first = questions_in(task)["approval"]["id"]
+        for wrong in ("", 7, None):
+            task = await send(client, reply(task, answering({first: {"sendBack": wrong}})))
+            assert "say what to change" in get_message_text(task.status.message)
+        task = await send(client, reply(task, answering({first: {"sendBack": "Only 30."}})))
+        second = questions_in(task)["approval"]
+        assert (second["replaces"], second["arguments"]) == (first, {"amount": 30})
+        task = await send(client, reply(task, answering({second["id"]: {"decision": "approve"}})))
+    assert get_message_text(task.status.message) == "paid 30"
 
 
 @shows("a2a", "asks back")

@@ -31,7 +31,14 @@ from handraise.integrations import agent_framework
 from handraise.testing import ManualClock
 from tests.integrations.cells import LONG_WAY, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import ask_back_and_answer, reply_to
+from tests.integrations.shop import (
+    SENT_BACK,
+    TOLD,
+    ask_back_and_answer,
+    changed,
+    reply_to,
+    send_back_and_answer,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -155,6 +162,9 @@ class Replying(Scripted):
         if told and (reply := reply_to(told[-1])):
             call = Content.from_function_call(f"reply-{len(told)}", "reply_to_person", arguments=reply)
             return ChatResponse(messages=[Message("assistant", [call])])
+        if told and (again := changed(told[-1])):
+            call = Content.from_function_call("call-2", "ask_human", arguments=again)
+            return ChatResponse(messages=[Message("assistant", [call])])
         return await super()._inner_get_response(messages=messages, stream=stream, options=options, **kwargs)
 
 
@@ -168,6 +178,33 @@ async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
     results = [json.loads(each) for each in model.told[-1].values()]
     assert [each["status"] for each in results] == ["asked_back", "answered"]
     assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+
+
+@shows("agent-framework", "sends back")
+async def test_a_question_that_was_sent_back_is_changed_and_asked_again(desk: Desk) -> None:
+    model = Replying(("call-1", "ask_human", {"question": "Why?"}))
+    going = run(model, desk, agent_framework.ask_human)
+    await send_back_and_answer(desk)
+    await going
+    assert [json.loads(each)["status"] for each in model.told[-1].values()] == ["returned", "answered"]
+
+
+@shows("agent-framework", "sends back")
+async def test_an_action_that_was_sent_back_is_not_executed(desk: Desk) -> None:
+    ran: list[str] = []
+
+    @tool(approval_mode="always_require")
+    def drop(table: str) -> str:
+        ran.append(table)
+        return "dropped"
+
+    model = Scripted(("call-1", "drop", {"table": "users"}))
+    going = run(model, desk, drop)
+    [approval] = await asked(desk)
+    await desk.send_back(approval.id, by="ana", reason=SENT_BACK)
+    await going
+    assert f"drop: {TOLD}" in model.read
+    assert ran == []
 
 
 async def test_an_approval_that_a_dead_process_took_along_is_not_used_again(desk: Desk) -> None:

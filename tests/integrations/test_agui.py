@@ -13,7 +13,7 @@ import httpx2
 import pydantic
 import pytest
 import uvicorn
-from ag_ui.core import BaseEvent, Event, RunAgentInput, UserMessage
+from ag_ui.core import BaseEvent, Event, ResumeEntry, RunAgentInput, UserMessage
 from pydantic_ai import Agent, DeferredToolRequests, ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.ui.ag_ui import AGUIAdapter
@@ -23,8 +23,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import handraise
-from handraise import Answered, Approval, Desk, Form, Responder, open_desk
+from handraise import Answered, Approval, Desk, Field, Form, Open, Responder, open_desk
 from handraise.integrations.agui import AguiAgent, RunFailed, agui_route
+from handraise.integrations.agui.frontend import take_resume
 from handraise.integrations.agui.transcript import patched
 from handraise.tools import ApprovedTool, ToolResult, reply_to_person
 from support.free_port import free_port
@@ -321,6 +322,71 @@ async def test_a_person_asks_back_at_the_front_end_and_the_agent_replies(desk: D
     assert [each.status for each in read] == ["asked_back", "answered"]
     question = await desk.get(shown["id"])
     assert (question.report is not None, question.thread) == (True, 2)
+
+
+@shows("ag-ui", "sends back")
+async def test_a_person_sends_an_action_back_at_the_front_end_and_the_agent_changes_it(desk: Desk) -> None:
+    refunds: list[int] = []
+
+    def refund(amount: int) -> str:
+        """Refund an order."""
+        refunds.append(amount)
+        return "sent"
+
+    tool = ApprovedTool(refund, desk=desk, conversation="t-1")
+    read: list[ToolResult] = []
+
+    async def agent(run: RunAgentInput, by: Responder) -> AsyncGenerator[BaseEvent, None]:
+        del run, by
+        result = await tool.start({"amount": 300}, call_id="call-1")
+        if isinstance(result, ToolResult):
+            read.append(result)
+            result = await tool.start({"amount": 30, "replaces": result.question_id}, call_id="call-2")
+        if isinstance(result, ToolResult):
+            read.append(result)
+        return
+        yield
+
+    async with (
+        serving(agui_route("/agent", desk, agent, person=signed_in)) as base,
+        page_of(base, "ana") as page,
+    ):
+        await page.run()
+        first = page.interrupt("approval")
+        for wrong in ("", " ", 7, None, ["Only 30."]):
+            events = await page.run(resume=[resolved(first, {"sendBack": wrong})])
+            assert [each["name"] for each in events if each["type"] == "CUSTOM"] == ["handraise:ignored"]
+        await page.run(resume=[resolved(first, {"sendBack": "Only 30."})])
+        second = page.interrupt("approval")
+        assert second["metadata"]["handraise"]["replaces"] == first["id"]
+        assert refunds == []
+        await page.run(resume=[resolved(second, {"approved": True})])
+    assert refunds == [30]
+    assert [each.status for each in read] == ["returned", "returned", "answered"]
+    assert read[0].reason == "Only 30."
+
+
+@shows("ag-ui", "sends back")
+async def test_a_remote_agent_is_told_what_was_sent_back(desk: Desk) -> None:
+    asks = {"id": "int-1", "reason": "input_required", "message": "Where?"}
+    script = Scripted([interrupts(asks)], [SUCCESS])
+    async with agent_of(desk, script) as agent:
+        running = asyncio.create_task(agent.run(the_run()))
+        while not (pending := (await desk.list_pending(conversation="t-1")).items):
+            await asyncio.sleep(0.01)
+        await desk.send_back(pending[0].id, by="ana", reason="Say when.")
+        await running
+    [entry] = script.seen[1]["resume"]
+    assert entry["status"] == "cancelled"
+    assert entry["metadata"]["handraise"] == {"status": "returned", "reason": "Say when."}
+
+
+async def test_a_field_with_that_name_is_answered_and_not_sent_back(desk: Desk) -> None:
+    form = Form(fields=(Field(name="sendBack", form=Open()),))
+    question = await desk.post("How?", form=form, conversation="t-1")
+    entry = ResumeEntry(interrupt_id=question.id, status="resolved", payload={"sendBack": "By mail."})
+    assert await take_resume(desk, [entry], thread="t-1", by="ana") == []
+    assert (await desk.get(question.id)).status == "answered"
 
 
 async def test_without_a_reply_tool_the_front_end_cannot_ask_back(desk: Desk) -> None:

@@ -43,7 +43,10 @@ COLOUR = {
     "question": "Which colour?",
     "header": "Colour",
     "multiSelect": False,
-    "options": [{"label": "Blue", "description": "like the sea"}, {"label": "Green", "description": ""}],
+    "options": [
+        {"label": "Blue", "description": "like the sea", "preview": "```\n~~~~\n```"},
+        {"label": "Green", "description": ""},
+    ],
 }
 PARTS = {**COLOUR, "question": "Which parts?", "multiSelect": True}
 
@@ -169,6 +172,7 @@ async def test_two_questions_of_claude_are_answered_in_reverse_order(setup: Setu
     run = asyncio.create_task(setup.run(can_use_tool=asking(setup.desk)))
     colour, parts = await asked(setup.desk, number=2)
     assert [each.label for each in colour.form.options] == ["Blue", "Green"]  # type: ignore[union-attr]
+    assert [each.preview for each in colour.form.options] == ["```\n~~~~\n```", None]  # type: ignore[union-attr]
     await setup.desk.answer(parts.id, ["Blue", "Green"], by="ana")
     await setup.desk.answer(colour.id, {"other": "Red, please"}, by="bob")
     assert (await run).stop_reason == "end_turn"
@@ -268,6 +272,40 @@ async def test_a_denied_call_does_not_run_and_claude_reads_why(setup: Setup) -> 
     assert written(setup, "toolu_1") is None
     assert "Not approved" in setup.api.text_of("toolu_1")
     assert "not on a Sunday" in setup.api.text_of("toolu_1")
+
+
+@shows("claude-agent-sdk", "sends back")
+@pytest.mark.parametrize("tool", ["Write", "AskUserQuestion"])
+@more_processes
+async def test_claude_reads_why_a_call_was_sent_back_and_makes_it_again(setup: Setup, tool: str) -> None:
+    calls: dict[str, list[dict[str, Any] | list[dict[str, Any]]]] = {
+        "Write": [write("toolu_1", setup.folder), write("toolu_2", setup.folder)],
+        "AskUserQuestion": [tool_use(f"toolu_{each}", tool, questions=[COLOUR]) for each in (1, 2)],
+    }
+    setup.api.script = calls[tool]
+    run = asyncio.create_task(setup.run(can_use_tool=asking(setup.desk)))
+    [first] = await asked(setup.desk)
+    await setup.desk.send_back(first.id, by="ana", reason="Say of what.")
+    [second] = await asked(setup.desk)
+    assert second.id != first.id
+    await setup.desk.answer(second.id, "approve" if tool == "Write" else "Blue", by="ana")
+    await run
+    assert '"status":"returned"' in setup.api.text_of("toolu_1")
+    assert "Say of what." in setup.api.text_of("toolu_1")
+    assert written(setup, "toolu_1") is None
+    assert (written(setup, "toolu_2") == "asked") is (tool == "Write")
+
+
+@shows("claude-code", "sends back")
+async def test_a_call_that_was_sent_back_does_not_run_in_claude_code(setup: Setup) -> None:
+    hook = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": {}, "tool_use_id": "toolu_1"}
+    deciding = asyncio.create_task(answer_hook(ToolCalls(setup.desk), hook, "wait"))
+    [question] = await asked(setup.desk)
+    await setup.desk.send_back(question.id, by="ana", reason="Say of what.")
+    said = (await deciding)["hookSpecificOutput"]
+    assert said["permissionDecision"] == "deny"
+    assert '"status":"returned"' in said["permissionDecisionReason"]
+    assert "Say of what." in said["permissionDecisionReason"]
 
 
 @shows("claude-agent-sdk", "other endings")

@@ -29,6 +29,8 @@ from handraise.blocking import BlockingDesk
 from handraise.blocking import open_desk as open_blocking
 from handraise.integrations import dbos as asking
 from handraise.integrations.waker import keep_waking
+from handraise.outcomes import Returned
+from handraise.questions import QuestionOptions
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, people, started, until
 from tests.integrations.shop import SEEN, ask_back_to_program
@@ -59,6 +61,19 @@ def refunds_blocking() -> dict[str, Any]:
 @DBOS.workflow()
 async def refunds_async() -> dict[str, Any]:
     return (await asking.request_approval_async(desks[0], REFUND, replies="program")).arguments
+
+
+@DBOS.workflow()
+def refunds_as_told() -> dict[str, Any]:
+    amount, options = 300, QuestionOptions()
+    while True:
+        try:
+            approval = Approval.of("refund", {"amount": amount})
+            return asking.request_approval(desks[0], approval, **options).arguments
+        except NotApproved as refused:
+            if not isinstance(refused.outcome, Returned):
+                raise
+            amount, options["replaces"] = int(refused.outcome.reason), refused.question_id
 
 
 @DBOS.workflow()
@@ -282,6 +297,18 @@ async def test_declined_is_not_an_answer_and_can_be_read_from_outside(setup: Set
             await result_of(await setup.client.retrieve_workflow_async("w-1"))
     assert isinstance(caught.value.outcome, Declined)
     assert caught.value.outcome.reason == "not my business"
+
+
+@shows("dbos", "sends back")
+async def test_a_workflow_changes_an_action_that_was_sent_back_and_asks_again(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await started_as("w-1", refunds_as_told)
+        [first] = await asked(setup.desk)
+        await setup.desk.send_back(first.id, by="ana", reason="30")
+        [second] = await asked(setup.desk)
+        assert second.replaces == first.id
+        await setup.desk.answer(second.id, "approve", by="ana")
+        assert await result_of(handle) == {"amount": 30}
 
 
 @shows("dbos", "other endings")

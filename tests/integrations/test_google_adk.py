@@ -24,7 +24,14 @@ from handraise.integrations import google_adk
 from handraise.testing import ManualClock
 from tests.integrations.cells import LONG_WAY, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import ask_back_and_answer, reply_to
+from tests.integrations.shop import (
+    SENT_BACK,
+    TOLD,
+    ask_back_and_answer,
+    changed,
+    reply_to,
+    send_back_and_answer,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -135,7 +142,12 @@ class Replying(Scripted):
     ) -> AsyncGenerator[LlmResponse, None]:
         parts = [part for content in llm_request.contents for part in content.parts or []]
         told = [part.function_response for part in parts if part.function_response]
-        reply = reply_to(str((told[-1].response or {}).get("result"))) if told else None
+        last = str((told[-1].response or {}).get("result")) if told else ""
+        reply = reply_to(last)
+        if again := changed(last):
+            said = [Part(function_call=FunctionCall(id="call-2", name="ask_human", args=again))]
+            yield LlmResponse(content=Content(role="model", parts=said))
+            return
         if reply is None:
             async for each in super().generate_content_async(llm_request, stream):
                 yield each
@@ -157,6 +169,37 @@ async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
     results = [json.loads(each["result"]) for each in model.heard[-1].values()]
     assert [each["status"] for each in results] == ["asked_back", "answered"]
     assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+
+
+@shows("google-adk", "sends back")
+async def test_a_question_that_was_sent_back_is_changed_and_asked_again(desk: Desk) -> None:
+    model = Replying(model="scripted", calls=[ask("Why?")], heard=[])
+    agent = LlmAgent(name="agent", model=model, tools=[google_adk.ask_human])
+    runner = Runner(
+        app_name="app", agent=agent, session_service=InMemorySessionService(), auto_create_session=True
+    )
+    going = run(runner, desk)
+    await send_back_and_answer(desk)
+    await going
+    results = [json.loads(each["result"])["status"] for each in model.heard[-1].values()]
+    assert results == ["returned", "answered"]
+
+
+@shows("google-adk", "sends back")
+async def test_an_action_that_was_sent_back_is_not_executed(desk: Desk) -> None:
+    ran: list[str] = []
+
+    def drop(table: str) -> str:
+        ran.append(table)
+        return "dropped"
+
+    call = FunctionCall(id="call-1", name="drop", args={"table": "users"})
+    runner, model = runner_of(google_adk.approved(drop), calls=[call])
+    going = run(runner, desk)
+    [approval] = await asked(desk)
+    await desk.send_back(approval.id, by="ana", reason=SENT_BACK)
+    await going
+    assert (model.heard[-1]["call-1"]["error"], ran) == (TOLD, [])
 
 
 @shows("google-adk", "approve")

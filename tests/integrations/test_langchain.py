@@ -21,7 +21,14 @@ from handraise.integrations.langgraph import Graph, ask_human, reply_to_person, 
 from handraise.tools import ApprovalOptions
 from tests.integrations.cells import LONG_WAY, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import ask_back_and_answer, reply_to
+from tests.integrations.shop import (
+    SENT_BACK,
+    TOLD,
+    ask_back_and_answer,
+    changed,
+    reply_to,
+    send_back_and_answer,
+)
 
 APP = "tests/integrations/app_langchain.py"
 EXAMPLE = "examples/integrations/langchain_agent.py"
@@ -74,11 +81,15 @@ class Replying(Script):
     def _generate(self, messages: list[Any], *more: Any, **options: Any) -> Any:
         told = [str(each.content) for each in messages if isinstance(each, ToolMessage)]
         reply = reply_to(told[-1]) if told else None
+        again = changed(told[-1]) if told else None
         call = {"name": "ask_human", "args": {"question": "Why?"}, "id": "c1"}
         if reply is not None:
             call = {"name": "reply_to_person", "args": reply, "id": f"r{len(told)}"}
+        if again is not None:
+            call = {"name": "ask_human", "args": again, "id": "c2"}
+        is_over = told and not reply and not again
         self.i = 0
-        self.responses = [AIMessage("Done.") if told and not reply else AIMessage("", tool_calls=[call])]
+        self.responses = [AIMessage("Done.") if is_over else AIMessage("", tool_calls=[call])]
         return super()._generate(messages, *more, **options)
 
 
@@ -94,6 +105,29 @@ async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
     first, second = [json.loads(str(each.content)) for each in messages if isinstance(each, ToolMessage)]
     assert (first["status"], second["status"], second["text"]) == ("asked_back", "answered", "So.")
     assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+
+
+@shows("langchain", "sends back")
+async def test_a_question_that_was_sent_back_is_changed_and_asked_again(desk: Desk) -> None:
+    agent: Graph = create_agent(Replying(responses=[]), [ask_human], checkpointer=InMemorySaver())
+    start = {"messages": [("user", "Go.")]}
+    going = asyncio.create_task(run(agent, start, desk=desk, key="t"))
+    await send_back_and_answer(desk)
+    messages = (await going)["messages"]
+    told = [json.loads(str(each.content))["status"] for each in messages if isinstance(each, ToolMessage)]
+    assert told == ["returned", "answered"]
+
+
+@shows("langchain", "sends back")
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_action_that_was_sent_back_is_not_executed(desk: Desk, mode: Mode) -> None:
+    shop = Shop(refund_of("A-17", 40), mode=mode)
+    running = asyncio.create_task(shop.run(desk))
+    [approval] = await asked(desk)
+    await desk.send_back(approval.id, by="ana", reason=SENT_BACK)
+    [result] = await running
+    assert TOLD in str(result.content)
+    assert shop.refunds == []
 
 
 @shows("langchain", *LONG_WAY)

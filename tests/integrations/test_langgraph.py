@@ -22,7 +22,7 @@ from handraise import Choice, Declined, Desk, Expired, Form, NotAnswered, StillP
 from handraise.integrations.langgraph import Graph, ask, ask_human, reply_to_person, resume_command, run
 from tests.integrations.cells import ON_BOTH, cannot, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import ask_back_and_answer, reply_to
+from tests.integrations.shop import SENT_BACK, ask_back_and_answer, changed, reply_to, send_back_and_answer
 
 APP = "tests/integrations/app_langgraph.py"
 EXAMPLE = "examples/integrations/langgraph_graph.py"
@@ -75,6 +75,8 @@ def replying_graph(checkpointer: InMemorySaver) -> Graph:
         told = [str(each.content) for each in state["messages"] if isinstance(each, ToolMessage)]
         if told and (reply := reply_to(told[-1])):
             call = {"name": "reply_to_person", "args": reply, "id": f"r{len(told)}"}
+        elif told and (again := changed(told[-1])):
+            call = {"name": "ask_human", "args": again, "id": "c2"}
         elif told:
             return {"messages": [AIMessage("Done.")]}
         else:
@@ -114,6 +116,37 @@ async def test_a_person_asks_back_and_a_graph_that_is_run_again_replies_once(des
     told = [json.loads(str(each.content)) for each in result["messages"] if isinstance(each, ToolMessage)]
     assert [each["status"] for each in told] == ["asked_back", "answered"]
     assert ((await desk.get(question.id)).thread, len((await desk.list_settled()).items)) == (2, 1)
+
+
+@shows("langgraph", "sends back")
+async def test_a_question_that_was_sent_back_is_changed_and_asked_again(desk: Desk) -> None:
+    start = {"messages": [("user", "Go.")]}
+    going = asyncio.create_task(run(replying_graph(InMemorySaver()), start, desk=desk, key="t"))
+    await send_back_and_answer(desk)
+    messages = (await going)["messages"]
+    told = [json.loads(str(each.content))["status"] for each in messages if isinstance(each, ToolMessage)]
+    assert told == ["returned", "answered"]
+
+
+@shows("langgraph", "sends back")
+async def test_a_node_reads_why_its_question_was_sent_back(desk: Desk) -> None:
+    ended: list[Any] = []
+
+    def node(_: State) -> State:
+        try:
+            return {"value": ask("Which region?")}
+        except NotAnswered as refused:
+            ended.append(refused.outcome)
+            return {"value": ask(f"Which region? {refused.outcome.status}")}
+
+    running = asyncio.create_task(run(graph_of(node), {}, desk=desk, key="t"))
+    [question] = await asked(desk)
+    sent_back = await desk.send_back(question.id, by="ana", reason=SENT_BACK)
+    [again] = await asked(desk)
+    assert again.prompt == "Which region? returned"
+    await desk.answer(again.id, "eu", by="ana")
+    assert await running == {"value": "eu"}
+    assert set(ended) == {sent_back.outcome}
 
 
 async def test_an_approval_is_refused_in_one_sentence_and_a_corrected_node_goes_on(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -87,6 +88,21 @@ async def test_what_is_not_an_answer_reaches_the_step_as_such(tmp_path: Path) ->
     assert '"declined"' in words
     assert "who knows" in words
     assert booked == "expired without an answer"
+
+
+@shows("llama-index", "sends back")
+async def test_a_step_reads_why_its_question_was_sent_back_and_its_action_is_not_approved(desk: Desk) -> None:
+    going = run(desk)
+    for answer in ("Bern", None, None):
+        (question,) = await asked(desk)
+        if answer is None:
+            await desk.send_back(question.id, by="ana", reason="Say for how many.")
+        else:
+            await desk.answer(question.id, answer, by="ana")
+    _, _, answered, words, booked = await going
+    told = json.loads(words)
+    assert (answered, told["status"], told["reason"]) == (False, "returned", "Say for how many.")
+    assert booked == "sent back by ana: Say for how many."
 
 
 @shows("llama-index", "asks back")

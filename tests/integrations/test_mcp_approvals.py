@@ -128,6 +128,53 @@ async def test_a_person_asks_back_and_the_reply_continues_the_same_call(era: str
 
 
 @both_eras
+@shows("mcp", "sends back")
+async def test_an_action_that_was_sent_back_is_changed_and_asked_again(era: str) -> None:
+    async with table(era) as t:
+        calling = asyncio.create_task(t.call("request_approval", **REFUND))
+        [question] = await t.asked()
+        await t.desk.send_back(question.id, by="bo", reason="Only 30.")
+        result = await calling
+        assert (result["status"], result["approved"], result["by"]) == ("returned", False, "bo")
+        assert (result["reason"], "action" in result) == ("Only 30.", False)
+        assert "replaces set to this question_id" in result["note"]
+        smaller = {**REFUND, "arguments": {"order": "A-17", "amount": 30}, "replaces": question.id}
+        asked = await t.call("request_approval", **smaller, wait_seconds=0)
+        assert (asked["status"], asked["approved"]) == ("still_pending", False)
+        assert (await t.desk.get(asked["question_id"])).replaces == question.id
+        await t.desk.answer(asked["question_id"], "approve", by="bo")
+        done = await t.call("collect_answer", question_id=asked["question_id"])
+        old = await t.call("collect_answer", question_id=question.id)
+    assert done["action"]["arguments"] == {"order": "A-17", "amount": 30}
+    assert (old["status"], old["approved"]) == ("returned", False)
+
+
+@both_eras
+@shows("mcp", "sends back")
+async def test_a_person_at_the_client_sends_an_action_back_and_says_why(era: str) -> None:
+    fills = [
+        accept(decision="send_back", **{"arguments.amount": 40}),
+        accept(decision="send_back", reason="Only 30.", **{"arguments.amount": 40}),
+    ]
+    async with table(era, user=(user := AtClient(fills))) as t:
+        result = await t.call("request_approval", **REFUND)
+    assert (result["status"], result["approved"], result["reason"]) == ("returned", False, "Only 30.")
+    assert (result["by"], result["evidence"]) == ("ana", "client-asserted")
+    assert "say what to change" in user.shown[1].message
+
+
+@both_eras
+async def test_a_model_replaces_only_its_own_questions(era: str) -> None:
+    async with table(era) as t:
+        other = await t.desk.post("By a program?")
+        asked = await t.call("ask_human", question="Why?", wait_seconds=0)
+        for wrong in (other.id, asked["question_id"], "nope"):
+            result = await t.call("request_approval", **REFUND, replaces=wrong, wait_seconds=0)
+            assert (result["status"], result["problems"][0]["path"]) == ("invalid", "replaces")
+        assert len((await t.desk.list_pending()).items) == 2
+
+
+@both_eras
 async def test_a_client_shows_the_thread_and_its_user_approves_what_they_saw(era: str) -> None:
     user = AtClient([accept(decision="approve", **{"arguments.amount": 40})])
     async with table(era, user=user) as t:
@@ -167,3 +214,24 @@ async def test_what_is_no_reply_is_refused_in_words(era: str) -> None:
         result = await t.call("reply_to_person", question_id="nope", text="")
     assert result["status"] == "invalid"
     assert {each["path"] for each in result["problems"]} == {"message", "text"}
+
+
+@both_eras
+async def test_a_model_says_more_about_an_action_and_the_person_sees_it(era: str) -> None:
+    user = AtClient([accept(decision="approve", **{"arguments.amount": 40})])
+    more = {
+        "checked": ["The order exists"],
+        "reversible": False,
+        "affects": "1 customer",
+        "links": [{"label": "Order", "url": "https://shop.example/A-17"}],
+    }
+    async with table(era, user=user) as t:
+        result = await t.call("request_approval", **REFUND, **more)
+        refused = await t.call("request_approval", **REFUND, links=[{"label": "x", "url": "javascript:x"}])
+    assert result["approved"] is True
+    assert user.shown[0].message.endswith(
+        "What the agent says about it:\n> Why: The parcel was lost.\n> Checked: The order exists\n"
+        "> Affects: 1 customer\n> Can be undone: No\n> Order (shop.example): https://shop.example/A-17"
+    )
+    assert "https://" in str(refused)
+    assert refused.get("approved") is not True

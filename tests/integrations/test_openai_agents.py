@@ -29,7 +29,15 @@ from handraise import (
 from handraise.integrations.openai_agents import Folder, ask_human, editable, reply_to_person, run
 from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import ask_back_and_answer, killed_while_three_things_wait, reply_to
+from tests.integrations.shop import (
+    SENT_BACK,
+    TOLD,
+    ask_back_and_answer,
+    changed,
+    killed_while_three_things_wait,
+    reply_to,
+    send_back_and_answer,
+)
 
 APP = "tests/integrations/app_openai_agents.py"
 EXAMPLE = "examples/integrations/openai_agent.py"
@@ -176,12 +184,14 @@ async def test_what_expires_is_not_approved(desk: Desk) -> None:
 
 
 class Replying(ScriptedModel):
-    """Asks, replies to whoever asks back, and ends."""
+    """Asks, replies to whoever asks back, changes what is sent back, and ends."""
 
     async def get_response(self, system_instructions: Any, input: Any, *more: Any, **options: Any) -> Any:  # noqa: A002 -- the SDK's own name for it
         outputs = [each["output"] for each in input if "output" in each] if isinstance(input, list) else []
         if outputs and (reply := reply_to(outputs[-1])):
             self.enqueue([function_call("reply_to_person", reply, call_id=f"r{len(outputs)}")])
+        elif outputs and (again := changed(outputs[-1])):
+            self.enqueue([ask_of("c2", **again)])
         else:
             said = assistant_message("Done.") if outputs else ask_of("c1", question="Why?")
             self.enqueue([said])
@@ -204,6 +214,40 @@ async def test_a_person_asks_back_and_the_model_replies(desk: Desk) -> None:
     first, second = [json.loads(each["output"]) for each in last.input if "output" in each]
     assert (first["status"], second["status"], second["text"]) == ("asked_back", "answered", "So.")
     assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+
+
+@shows("openai-agents", "sends back")
+async def test_a_question_that_was_sent_back_is_changed_and_asked_again(desk: Desk) -> None:
+    agent, model = replying()
+    going = asyncio.create_task(run(agent, "Go.", desk=desk, key="k"))
+    await send_back_and_answer(desk)
+    assert (await going).final_output == "Done."
+    last = model.last_call
+    assert last is not None
+    told = [json.loads(each["output"])["status"] for each in last.input if "output" in each]
+    assert told == ["returned", "answered"]
+
+
+@shows("openai-agents", "sends back")
+async def test_an_action_that_was_sent_back_is_not_executed(desk: Desk) -> None:
+    shop = Shop([refund_of("c1", "A-17", 40)])
+    running = asyncio.create_task(shop.run(desk))
+    [approval] = await asked(desk)
+    await desk.send_back(approval.id, by="ana", reason=SENT_BACK)
+    assert await running == {"c1": TOLD}
+    assert shop.context.refunds == []
+
+
+async def test_a_model_replaces_only_what_its_own_run_has_asked(desk: Desk) -> None:
+    other = await desk.post("Of another run?")
+    shop = Shop(
+        [ask_of("c1", question="Why?", replaces=other.id), ask_of("c2", question="Why?", replaces="?")]
+    )
+    results = await shop.run(desk)
+    for each in results.values():
+        told = json.loads(each)
+        assert (told["status"], [at["path"] for at in told["problems"]]) == ("invalid", ["replaces"])
+    assert [each.id for each in (await desk.list_pending()).items] == [other.id]
 
 
 async def test_a_run_that_is_started_again_after_its_reply_gets_the_answer_and_replies_once(

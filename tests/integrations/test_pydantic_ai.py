@@ -31,7 +31,15 @@ from handraise import Approval, Desk, InvalidQuestion, KeyConflict, Open, StillP
 from handraise.integrations.pydantic_ai import Folder, ask_human, asks, inline, reply_to_person, run
 from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import ask_back_and_answer, killed_while_three_things_wait, reply_to
+from tests.integrations.shop import (
+    SENT_BACK,
+    TOLD,
+    ask_back_and_answer,
+    changed,
+    killed_while_three_things_wait,
+    reply_to,
+    send_back_and_answer,
+)
 
 APP = "tests/integrations/app_pydantic_ai.py"
 EXAMPLE = "examples/integrations/pydantic_agent.py"
@@ -127,6 +135,8 @@ class Replying(Shop):
         told = [str(part.content) for part in self.results.values()]
         if told and (reply := reply_to(told[-1])):
             return ModelResponse([ToolCallPart("reply_to_person", reply, tool_call_id=f"r{len(told)}")])
+        if told and (again := changed(told[-1])):
+            return ModelResponse([ask_of("c2", **again)])
         return done if told else ModelResponse([ask_of("c1", question="Why?")])
 
 
@@ -139,6 +149,26 @@ async def test_a_person_asks_back_and_the_model_replies(desk: Desk, way: Any) ->
     results = await going
     assert [json.loads(each)["status"] for each in results.values()] == ["asked_back", "answered"]
     assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+
+
+@shows("pydantic-ai", "sends back")
+@WAYS
+async def test_a_question_that_was_sent_back_is_changed_and_asked_again(desk: Desk, way: Any) -> None:
+    going = asyncio.create_task(way(Replying(), desk))
+    await send_back_and_answer(desk)
+    results = await going
+    assert [json.loads(each)["status"] for each in results.values()] == ["returned", "answered"]
+
+
+@shows("pydantic-ai", "sends back")
+@WAYS
+async def test_an_action_that_was_sent_back_is_not_executed(desk: Desk, way: Any) -> None:
+    shop = Shop([refund_of("c1", "A-17", 40)])
+    running = asyncio.create_task(way(shop, desk))
+    [approval] = await asked(desk)
+    await desk.send_back(approval.id, by="ana", reason=SENT_BACK)
+    assert await running == {"c1": TOLD}
+    assert shop.refunds == []
 
 
 @shows("pydantic-ai", "other endings")

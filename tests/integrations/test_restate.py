@@ -213,6 +213,18 @@ async def test_declined_is_not_an_answer(setup: Setup) -> None:
     assert "declined by ana: not my business" in response.text
 
 
+@shows("restate", "sends back")
+async def test_a_handler_changes_an_action_that_was_sent_back_and_asks_again(setup: Setup) -> None:
+    async with setup.waker():
+        invocation = await setup.server.send("app/refunds_as_told")
+        [first] = await asked(setup.desk)
+        await setup.desk.send_back(first.id, by="ana", reason="30")
+        [second] = await asked(setup.desk)
+        assert second.replaces == first.id
+        await setup.desk.answer(second.id, "approve", by="ana")
+        assert await setup.result(invocation) == {"amount": 30}
+
+
 @shows("restate", "other endings")
 async def test_expired_is_not_an_answer(setup: Setup) -> None:
     async with setup.waker():

@@ -25,7 +25,7 @@ from handraise.integrations.smolagents import AskHuman, approved
 from handraise.model.thread_messages import ThreadMessage
 from tests.integrations.cells import cannot, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
-from tests.integrations.shop import SEEN, SOON
+from tests.integrations.shop import SEEN, SENT_BACK, SOON, changed, send_back_and_answer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -44,7 +44,11 @@ class Scripted(Model):  # type: ignore[misc]  # smolagents has no types
     def generate(self, messages: list[Any], **_: Any) -> ChatMessage:
         said = [str(message.content) for message in messages if message.role == MessageRole.TOOL_RESPONSE]
         self.told = said
+        again = re.search(r'\{"status":"returned".*?\}', said[-1]) if said else None
+        args = changed(again[0]) if again else None
         calls = [("final_answer", {"answer": "done"})] if said else self.calls
+        if args is not None:
+            calls = [("ask_human", args)]
         made = [
             ChatMessageToolCall(
                 id=f"call-{place}",
@@ -164,6 +168,32 @@ async def test_an_error_of_an_approved_tool_is_reported(url: str, desk: Desk) ->
     report = (await desk.get(question.id)).report
     assert report is not None
     assert (report.ok, report.text) == (False, "ValueError: not this one")
+
+
+@shows("smolagents", "sends back")
+async def test_a_question_that_was_sent_back_is_changed_and_asked_again(url: str, desk: Desk) -> None:
+    going = play(url, [("ask_human", {"question": "Why?"})])
+    await send_back_and_answer(desk)
+    assert '"text":"So."' in await going
+
+
+@shows("smolagents", "sends back")
+async def test_an_action_that_was_sent_back_is_not_executed(url: str, desk: Desk) -> None:
+    going = play(url, [("drop", {"table": "users"})])
+    [approval] = await asked(desk)
+    await desk.send_back(approval.id, by="ana", reason=SENT_BACK)
+    told = await going
+    assert "sent back by ana: Say which order. Change it as they say, and call the tool again." in told
+    assert "dropped" not in told
+
+
+async def test_a_model_replaces_only_what_its_own_run_has_asked(url: str, desk: Desk) -> None:
+    elsewhere = await desk.post("Of another run?", key="smolagents:x", conversation="other")
+    plain = await desk.post("Of the program?", conversation="k")
+    for each in (elsewhere.id, plain.id, "no-such-question"):
+        told = await play(url, [("ask_human", {"question": "Why?", "replaces": each})])
+        assert '"path":"replaces"' in told
+    assert len((await desk.list_pending()).items) == 2
 
 
 @shows("smolagents", "other endings")

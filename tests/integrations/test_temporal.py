@@ -250,8 +250,21 @@ async def test_declined_is_not_an_answer(setup: Setup) -> None:
         await setup.desk.decline(question.id, by="ana", reason="not my business")
         failure = await failure_of(handle)
     assert failure.type == "not_answered"
-    assert failure.details == ({"question_id": question.id, "status": "declined"},)
+    about = {"question_id": question.id, "status": "declined", "reason": "not my business"}
+    assert failure.details == (about,)
     assert "declined by ana: not my business" in failure.message
+
+
+@shows("temporal", "sends back")
+async def test_a_workflow_changes_an_action_that_was_sent_back_and_asks_again(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await setup.start(app.RefundsAsTold.run)
+        [first] = await asked(setup.desk)
+        await setup.desk.send_back(first.id, by="ana", reason="30")
+        [second] = await asked(setup.desk)
+        assert second.replaces == first.id
+        await setup.desk.answer(second.id, "approve", by="ana")
+        assert await result_of(handle) == {"amount": 30}
 
 
 @shows("temporal", "other endings")

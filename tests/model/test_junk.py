@@ -25,6 +25,7 @@ from handraise import (
 )
 from handraise.forms import (
     AnyForm,
+    File,
     NotAnAnswer,
     Understood,
     coerce_choices,
@@ -95,6 +96,8 @@ FORMS: list[AnyForm] = [
     Approval.of("pay", ARGUMENTS, editable=["n", "x", "now", "note"]),
     Approval.of("pay", ARGUMENTS, editable=["n"], scopes=["once", "always"]),
     Approval.of("pay"),
+    File(accept=("text/plain", "image/*"), max_bytes=5),
+    Form(fields=(Field(name="f0", form=File()), Field(name="f1", form=Confirm()))),
 ]
 
 WORDS = st.sampled_from(
@@ -173,6 +176,14 @@ def fitting(form: AnyForm) -> st.SearchStrategy[Any]:
             return st.sampled_from(TYPED[form.type])
         case Confirm():
             return st.sampled_from([True, False, "yes", " NO ", "true"])
+        case File():
+            sizes = st.sampled_from([0, 3, -1, True, 10**7, 10**8, "3"])
+            file_names = st.sampled_from(["a.pdf", "..", "a/b", ""]) | ANY_TEXT
+            digests = st.sampled_from(["0" * 64, "", "x"])
+            types = st.sampled_from(["text/plain", "image/png", "x"])
+            return st.fixed_dictionaries(
+                {"name": file_names, "media_type": types, "size": sizes, "digest": digests}
+            )
         case Form():
             return st.fixed_dictionaries(
                 {field.name: fitting(field.form) for field in form.fields if field.required},

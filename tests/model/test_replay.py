@@ -12,13 +12,14 @@ AT = "2026-11-16T12:00:00.000000+00:00"
 YES: dict[str, Any] = {"value": {"decision": "approve", "digest": "d"}, "by": "ana"}
 NO: dict[str, Any] = {"value": {"decision": "deny"}, "by": "ana"}
 DONE: dict[str, Any] = {"ok": True, "text": "182,441 rows"}
-PENDING = {
+PENDING: dict[str, Any] = {
     "status": "pending",
     "ending": None,
     "consumed": False,
     "taken_back": False,
     "report": None,
     "thread": 0,
+    "added": [],
 }
 
 
@@ -54,6 +55,14 @@ NOTED = ("noted", "bob", {"text": "I know them"})
 REPLIED = ("replied", "bot", {"text": "Customer 12.", "replies_to": 1})
 
 
+BROUGHT_IN = ("brought_in", "ana", {"to": ["bo"]})
+RETURNED = {
+    **PENDING,
+    "status": "returned",
+    "ending": {"by": "ana", "reason": "no", "at": AT, "channel": None, "evidence": None},
+}
+
+
 @pytest.mark.parametrize(
     ("events", "row"),
     [
@@ -62,6 +71,8 @@ REPLIED = ("replied", "bot", {"text": "Customer 12.", "replies_to": 1})
         ([ASKED, ("answered", "ana", YES), USED, ("revoked", "ana", None)], approved(consumed=True)),
         ([ASKED, ("answered", "ana", YES), ("taken_back", "ana", None)], approved(taken_back=True)),
         ([ASKED, ("something.new", "ana", None)], PENDING),
+        ([ASKED, BROUGHT_IN, ("answered", "ana", YES)], approved(added=["bo"])),
+        ([ASKED, ("returned", "ana", {"by": "ana", "reason": "no"}), ("replaced", "bot", None)], RETURNED),
         (
             [ASKED, ("answered", "ana", YES), USED, REPORTED],
             approved(consumed=True, report={**DONE, "at": AT}),

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from handraise import Approval, Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.forms import AnyForm, NotAnAnswer, Reply, Understood, read_reply
-from handraise.questions import Draft
+from handraise.model.typed_replies import SendsBack, SetsAside, read_deed
+from handraise.questions import Draft, Question
 
 STRATEGY = Choice.of(Option(id="bg", label="Blue-green"), Option(id="can", label="Canary  release"))
 REPLICAS = Choice.of("1", "2", "4", "8")
@@ -238,3 +240,43 @@ def test_an_empty_reply_is_no_answer_even_where_every_field_is_optional() -> Non
 
 def test_an_answer_hides_itself_from_logs() -> None:
     assert "hunter2" not in repr(replied(Open(), "hunter2"))
+
+
+def _asked(form: AnyForm, *recipients: str) -> Question:
+    return Question(
+        id="q",
+        workspace="w",
+        asker="bot",
+        prompt="?",
+        form=form,
+        recipients=recipients,
+        asked_at=datetime.now(UTC),
+    )
+
+
+@pytest.mark.parametrize(
+    "form", [STRATEGY, TOPPINGS, OWN, PAY, ORDER, Confirm(), Open(), Open(type="integer")]
+)
+def test_a_reply_sends_back_or_leaves_it_to_others_whatever_the_form(form: AnyForm) -> None:
+    question = _asked(form, "ann", "bob")
+    for text in ("send back: only 30", " Send Back :\n only 30 ", "zurückgeben: only 30"):
+        assert read_deed(question, text) == SendsBack("only 30")
+    assert read_deed(question, "send back:") == SendsBack("")
+    for text in ("not for me", " Not for me. ", "Nichts für mich!"):
+        assert read_deed(question, text) == SetsAside()
+    for text in ("send it back: x", "please send back: x", "this is not for me", "send back", "approve", "1"):
+        assert read_deed(question, text) is None
+
+
+def test_the_name_of_an_option_is_an_answer_and_nothing_else() -> None:
+    options = _asked(Choice.of("Not for me", "send back: all of it"), "ann", "bob")
+    assert read_deed(options, "not for me") is read_deed(options, "Send back: all of it") is None
+    field = _asked(Form(fields=(Field(name="send back", form=Open()), Field(name="n", form=Open()))), "ann")
+    assert read_deed(field, "send back: two") == SendsBack("two")
+    assert read_deed(field, "send back: two\nn: 3") is None
+
+
+def test_one_who_is_asked_alone_has_nobody_to_leave_it_to() -> None:
+    assert read_deed(_asked(Open(), "ann"), "not for me") is None
+    assert read_deed(_asked(Open()), "not for me") == SetsAside()
+    assert read_deed(_asked(Open(), "group:ops"), "not for me") == SetsAside()

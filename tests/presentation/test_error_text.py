@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from handraise.desk import local_desk
-from handraise.model import evidence, json_values, people, thread_messages, validation
+from handraise.model import evidence, json_values, people, sharing_rules, thread_messages, validation
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
@@ -19,6 +19,7 @@ from handraise.model.errors import (
     InvalidMessage,
     NotApproved,
     NothingToReply,
+    NotInBulk,
     QuestionNotFound,
     ThreadMoved,
 )
@@ -28,7 +29,14 @@ from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import Locale, use_locale
 from tests.marked_language import marked_language, unmarked
 
-DEVELOPERS = ("is not JSON", "is not a JSON number", "has a key that", "is not a usable pattern")
+DEVELOPERS = (
+    "is not JSON",
+    "is not a JSON number",
+    "has a key that",
+    "is not a usable pattern",
+    "only the asker can replace it",
+    "you have no question with this id",
+)
 """What only a program can do wrong."""
 
 
@@ -64,7 +72,7 @@ def sentences(module: str | None) -> Iterator[str]:
 @pytest.mark.usefixtures("marked")
 @pytest.mark.parametrize(
     "module",
-    [validation, json_values, people, thread_messages, local_desk],
+    [validation, json_values, people, thread_messages, sharing_rules, local_desk],
     ids=lambda module: module.__name__,
 )
 def test_every_reason_against_an_answer_is_known(module: object) -> None:
@@ -108,6 +116,7 @@ ERRORS: list[HandraiseError] = [
     InvalidAnswer([Problem("magna", "is required"), Problem("", "is larger than 5 bytes")]),
     InvalidMessage([Problem("magna", "is empty: write something")]),
     CannotAskBack("1"),
+    NotInBulk("1"),
     NothingToReply("1"),
     ThreadMoved("1", seen=2, thread=3),
 ]

@@ -132,4 +132,4 @@ async def answer_three_questions(tab: Page, demo: Demo, began: float) -> None:
     await tab.get_by_role("link", name="← Waiting").click()
     await tab.get_by_role("link", name="Everything is ready").click()
     await tab.get_by_role("button", name="Approve", exact=True).click()
-    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Approved by you")).to_be_visible()

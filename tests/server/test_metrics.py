@@ -73,7 +73,7 @@ async def test_what_is_asked_attempted_and_settled_is_counted_with_the_time_it_t
         name.partition("status=")[2]: value
         for name, value in found.items()
         if name.startswith("handraise_questions_settled_total")
-    } == {"answered": 1, "declined": 1, "withdrawn": 1, "expired": 2, "exhausted": 0}
+    } == {"answered": 1, "declined": 1, "withdrawn": 1, "expired": 2, "exhausted": 0, "returned": 0}
     assert found["handraise_time_to_answer_seconds_count"] == 1
     assert found["handraise_time_to_answer_seconds_sum"] == 40
     assert found["handraise_time_to_answer_seconds_bucket le=15.0"] == 0

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
@@ -26,7 +26,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.timelines import Escalation
 from handraise.questions import QuestionOptions
 from handraise.testing import ManualClock
-from tests.stateful.reference import Asked, Reference
+from tests.stateful.reference import RETURNED, Asked, Reference
 
 T = TypeVar("T")
 
@@ -52,6 +52,16 @@ class Subject:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run(work)
 
+
+SHARING: dict[str, Callable[[Desk, str, str, datetime | None], Coroutine[Any, Any, Question]]] = {
+    "take": lambda desk, one, by, _: desk.take(one, by=by),
+    "release": lambda desk, one, by, _: desk.release(one, by=by),
+    "bring_in": lambda desk, one, by, _: desk.bring_in(one, ["cleo"], by=by),
+    "hand_over": lambda desk, one, by, _: desk.hand_over(one, ["cleo"], by=by),
+    "set_aside": lambda desk, one, by, until: desk.set_aside(one, by=by, until=until),
+    "put_back": lambda desk, one, by, _: desk.put_back(one, by=by),
+}
+"""How people share the work."""
 
 STEPS: dict[str, tuple[tuple[int, str, str], ...]] = {
     "for ever": (),
@@ -197,6 +207,41 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
             self.compare(key, got, self.reference.move(key, who, None))
 
         @precondition(lambda self: self.ids)
+        @rule(one=ONE, who=PEOPLE)
+        def send_back(self, one: int, who: str) -> None:
+            key = self.key(one)
+            got = self.told(lambda: subject.desk.send_back(self.ids[key], by=who, reason="Smaller."))
+            self.compare(key, got, self.reference.move(key, who, RETURNED))
+
+        @precondition(lambda self: self.ids)
+        @rule(one=ONE, who=PEOPLE, verb=st.sampled_from(sorted(SHARING)), hours=st.sampled_from([None, 2]))
+        def share(self, one: int, who: str, verb: str, hours: int | None) -> None:
+            key = self.key(one)
+            until = None if hours is None else subject.clock.now() + timedelta(hours=hours)
+            got = self.told(lambda: SHARING[verb](subject.desk, self.ids[key], who, until))
+            self.compare(key, got, self.reference.share(key, who, verb, hours))
+
+        @precondition(lambda self: self.ids)
+        @rule(one=ONE, new=KEYS)
+        def replace(self, one: int, new: str) -> None:
+            old = self.key(one)
+            if new in self.ids:
+                return
+            options: QuestionOptions = {
+                "key": f"{new} {self.talk}",
+                "conversation": self.talk,
+                "choices": ["a", "b"],
+                "replies": "program",
+                "replaces": self.ids[old],
+            }
+            definition = {"approval": False, "quorum": 1, "veto": False, "recipients": [], "life": ()}
+            expected = self.reference.replace(new, old, {**definition, "max_attempts": None})
+            got = self.told(lambda: subject.desk.post("Which then?", **options))
+            if isinstance(got, Question):
+                self.ids[new] = got.id
+            self.compare(old, got, expected)
+
+        @precondition(lambda self: self.ids)
         @rule(one=ONE)
         def answer_oneself(self, one: int) -> None:
             key = self.key(one)
@@ -246,7 +291,9 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
             expected = {
                 self.ids[key]
                 for key, q in self.reference.asked.items()
-                if q.status == "pending" and self.reference.may(q, who)
+                if q.status == "pending"
+                and self.reference.may(q, who)
+                and not self.reference.is_aside(q, who)
             }
             assert {each.id for each in page.items} == expected
 
@@ -298,6 +345,8 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
                     {vote.by for vote in question.votes},
                     question.consumed_at is not None,
                     (question.thread, question.is_askers_turn, question.report is not None),
+                    (list(question.added), {each.person for each in question.aside}),
+                    question.replaced_by is not None,
                     getattr(question.outcome, "by", None),
                     [event.kind.value for event in events],
                 )
@@ -313,7 +362,8 @@ def seen_of(q: Asked) -> tuple[Any, ...]:
     """What the desk must show of a question."""
     by = q.how[0] if q.how else None
     talk = (q.thread, q.asked_back and q.status == "pending", q.reported)
-    return (q.status, q.attempts, q.taken, set(q.votes), q.used, talk, by, q.events)
+    shared = (q.added, set(q.aside))
+    return (q.status, q.attempts, q.taken, set(q.votes), q.used, talk, shared, q.replaced, by, q.events)
 
 
 def run_histories(subject: Subject, histories: int, *, steps: int = 30) -> int:

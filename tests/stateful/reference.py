@@ -27,12 +27,22 @@ class Asked:
     thread: int = 0
     asked_back: bool = False
     replied: int = 0
+    taker: tuple[str, int] | None = None
+    """Who took it last, and in which hour: it counts for ten minutes of it."""
+    added: list[str] = field(default_factory=list)
+    aside: dict[str, int | None] = field(default_factory=dict)
+    """Who has set it aside, and until which hour; None is for good."""
+    replaced: bool = False
     events: list[str] = field(default_factory=lambda: ["asked"])
 
     def end(self, status: str, *how: Any) -> str:
         self.status, self.how = status, how
         self.events.append(status)
         return status
+
+
+RETURNED = "sent back"
+"""What a person who sends a question back votes for."""
 
 
 class Reference:
@@ -47,11 +57,11 @@ class Reference:
         return known.status if known.definition == definition else "KeyConflict"
 
     def may(self, q: Asked, who: str) -> bool:
-        told = {*q.definition["recipients"], *(to for _, _, to in q.steps[: q.taken])} - {""}
+        told = {*q.definition["recipients"], *q.added, *(to for _, _, to in q.steps[: q.taken])} - {""}
         return who != "agent" and (not q.definition["recipients"] or who in told)
 
     def move(self, key: str, who: str, value: Any, *, fits: bool = True, saw: int = 0) -> str:
-        """Answer after reading so many messages, or decline with None."""
+        """Answer after reading so many messages, decline with None, or send it back with `RETURNED`."""
         q = self.asked[key]
         quorum, veto, most = (q.definition[each] for each in ("quorum", "veto", "max_attempts"))
         if not self.may(q, who):
@@ -64,7 +74,7 @@ class Reference:
                 return q.end("exhausted", who)
             q.events.append("attempted")
             return "InvalidAnswer"
-        ending = "declined" if value is None else "answered"
+        ending = {None: "declined", RETURNED: "returned"}.get(value, "answered")
         approves = q.definition["approval"] and value == "approve"
         if approves and saw != q.thread:
             return "ThreadMoved"
@@ -76,7 +86,7 @@ class Reference:
             if approves:
                 q.saw[who] = saw
             agreed = list(q.votes.values()).count(value) >= quorum
-            if not agreed and not (veto and value in (None, "deny")):
+            if not agreed and not (veto and value in (None, RETURNED, "deny")):
                 q.events.append("voted")
                 return "pending"
         return q.end(ending, who, value)
@@ -93,6 +103,49 @@ class Reference:
         q.events.append(kind)
         return "pending"
 
+    def share(self, key: str, who: str, verb: str, hours: int | None = None) -> str:
+        """Take it, release it, bring cleo in, hand it over to her, set it aside for so long or for good, or put it back."""
+        q = self.asked[key]
+        if not self.may(q, who):
+            return "PermissionDenied"
+        if q.status != "pending":
+            return "AlreadySettled"
+        event = {"take": "taken", "release": "released", "bring_in": "brought_in", "hand_over": "handed_over"}
+        taker = q.taker[0] if q.taker and q.taker[1] == self.now else None
+        if verb == "take" and taker not in (None, who):
+            return "AlreadyTaken"
+        if (verb == "release" and taker != who) or (verb == "put_back" and who not in q.aside):
+            return "pending"
+        q.events.append(event.get(verb, verb))
+        if verb == "take":
+            q.taker = (who, self.now)
+        if verb == "release" or (verb == "hand_over" and q.taker and q.taker[0] == who):
+            q.taker = None
+        if verb in ("bring_in", "hand_over") and "cleo" not in q.added:
+            q.added.append("cleo")
+        if verb in ("set_aside", "hand_over"):
+            q.aside[who] = None if hours is None or verb == "hand_over" else self.now + hours
+        if verb == "put_back":
+            del q.aside[who]
+        return "pending"
+
+    def is_aside(self, q: Asked, who: str) -> bool:
+        """Whether a person does not have it in their inbox now."""
+        until = q.aside.get(who, 0)
+        return until is None or until > self.now
+
+    def replace(self, key: str, old: str, definition: dict[str, Any]) -> str:
+        """Ask another question instead of an old one."""
+        q = self.asked[old]
+        if q.replaced:
+            return "InvalidQuestion"
+        q.replaced = True
+        if q.status == "pending":
+            q.end("withdrawn", "agent")
+        else:
+            q.events.append("replaced")
+        return self.post(key, {**definition, "replaces": old}, ())
+
     def reply(self, key: str) -> str:
         q = self.asked[key]
         if q.status != "pending":
@@ -102,6 +155,7 @@ class Reference:
         q.thread += 1
         q.asked_back, q.replied = False, q.thread
         q.events.append("replied")
+        self.take_steps(q)  # what had paused is due, and whoever reads the question next finds it done
         return "pending"
 
     def report(self, key: str) -> str:
@@ -148,12 +202,16 @@ class Reference:
                 if self.end_of(q) <= self.now:
                     q.end("expired") if q.steps[-1][1] == "expire" else q.end("answered", None, "a")
                 continue
-            while q.status == "pending" and q.taken < len(q.steps) and self.due(q) <= self.now:
-                deed = q.steps[q.taken][1]
-                q.taken, q.stepped = q.taken + 1, self.now
-                if deed == "expire":
-                    q.end("expired")
-                elif deed == "default":
-                    q.end("answered", None, "a")
-                else:
-                    q.events.append({"remind": "reminded", "escalate": "escalated"}[deed])
+            self.take_steps(q)
+
+    def take_steps(self, q: Asked) -> None:
+        """Do what is due."""
+        while q.status == "pending" and q.taken < len(q.steps) and self.due(q) <= self.now:
+            deed = q.steps[q.taken][1]
+            q.taken, q.stepped = q.taken + 1, self.now
+            if deed == "expire":
+                q.end("expired")
+            elif deed == "default":
+                q.end("answered", None, "a")
+            else:
+                q.events.append({"remind": "reminded", "escalate": "escalated"}[deed])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from handraise import Choice, Desk, MultiChoice, Open
+from handraise import Choice, Desk, MultiChoice, Open, Option
 from handraise.tools import AskTool, Interrupt, ToolResult, ask_human, clarify, client_message
 
 SOON = 10.0
@@ -124,3 +125,32 @@ async def test_a_preset_is_another_tool_with_narrower_parameters(desk: Desk, too
     assert isinstance(few, ToolResult)
     ids = {(await start(each, {"question": "Which?"})).question_ids[0] for each in (tool, preset)}
     assert len(ids) == 2
+
+
+async def test_a_model_shows_and_recommends_options(desk: Desk, tool: AskTool) -> None:
+    side: dict[str, Any] = {
+        "label": "Sidebar",
+        "description": "On the left",
+        "preview": "  # Left",
+        "recommended": True,
+        "reason": "More room",
+    }
+    interrupt = await start(
+        tool, {"question": "Which?", "choices": [side, {"label": "Tabs", "reason": "x"}, "None"]}
+    )
+    question = await desk.get(interrupt.question_ids[0])
+    assert question.form == Choice.of(
+        Option(id="Sidebar", **side), Option(id="Tabs", label="Tabs"), "None", allow_other=True
+    )
+    [call] = client_message(question)["tool_calls"]
+    drawing = json.loads(call["function"]["arguments"])
+    assert drawing["options"] == ["Sidebar", "Tabs", "None"]
+    assert drawing["optionDetails"][0] == {name: text for name, text in side.items() if name != "label"}
+    assert drawing["originalToolCall"]["args"]["choices"] == [side, "Tabs", "None"]
+
+
+async def test_a_model_that_recommends_two_of_one_choice_is_told(tool: AskTool) -> None:
+    both = [{"label": each, "recommended": True} for each in ("a", "b")]
+    refused = await tool.start({"question": "Which?", "choices": both})
+    assert isinstance(refused, ToolResult)
+    assert "recommend at most one" in refused.content

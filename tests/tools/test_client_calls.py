@@ -220,6 +220,11 @@ class TestSubmitting:
             ({"choice": "Canary", "tool_name": "shell"}, "tool_name"),
             ({"choice": "Canary", "arguments": {}}, "arguments"),
             ({"choice": "Canary", "decision": "deny"}, "choice"),
+            ({"choice": "Canary", "decision": "send_back", "reason": "Why?"}, "choice"),
+            ({"decision": "send_back", "reason": "Why?", "arguments": {}}, "arguments"),
+            ({"decision": "send_back", "reason": "Why?", "scope": "always"}, "scope"),
+            ({"decision": "send_back"}, "reason"),
+            ({"decision": "send_back", "reason": " "}, "reason"),
             ({"choice": "Canary", "decision": "maybe"}, "decision"),
             ({"choice": "Canary", "decision": None}, "decision"),
             ({"choice": "Canary", "agent": None}, "agent"),
@@ -235,10 +240,11 @@ class TestSubmitting:
         assert (await desk.get(question_id)).status is Status.PENDING
 
     @promise("P11")
-    @pytest.mark.parametrize("decision", ["approve", "deny"])
+    @pytest.mark.parametrize("decision", ["approve", "deny", "send_back"])
     async def test_a_client_decides_nothing_of_high_risk(self, desk: Desk, decision: str) -> None:
         question = await desk.post("Pay?", form=Approval.of("pay", risk="high"), conversation="c")
         given = {"agent": "agent", "tool_call_id": f"approval_{question.id}", "decision": decision}
+        given["reason"] = "Not today."
         with pytest.raises(PermissionDenied, match="of high risk"):
             await submit_tool_result(desk, given, by="ana")
         assert await desk.get(question.id) == question

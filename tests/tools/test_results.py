@@ -29,6 +29,7 @@ from handraise import (
     Withdrawn,
 )
 from handraise.forms import AnyForm
+from handraise.outcomes import Returned
 from handraise.tools import ToolResult, to_tool_result
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -80,6 +81,17 @@ def ended(outcome: Outcome, form: AnyForm = QUESTION.form) -> Question:
         (
             ended(Exhausted(at=NOW, by="ana")),
             {"status": "exhausted", "question_id": "q-1", "by": "ana"},
+        ),
+        (
+            ended(Returned(at=NOW, by="ana", reason="Only 30.")),
+            {
+                "status": "returned",
+                "question_id": "q-1",
+                "by": "ana",
+                "reason": "Only 30.",
+                "note": "A person sent it back: this is not an answer, and not consent. Change what the reason says, then call "
+                "the tool again, with replaces set to this question_id if the tool has that parameter.",
+            },
         ),
     ],
 )

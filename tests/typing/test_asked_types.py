@@ -23,6 +23,7 @@ from handraise import (
     open_desk,
 )
 from handraise.model.json_values import JsonValue
+from handraise.outcomes import Returned
 
 T = TypeVar("T")
 SOON = 10.0
@@ -97,7 +98,7 @@ def told(outcome: Outcome) -> str:
             return "default"
         case Answered():
             return "person"
-        case Declined(by=person) | Withdrawn(by=person) | Exhausted(by=person):
+        case Declined(by=person) | Returned(by=person) | Withdrawn(by=person) | Exhausted(by=person):
             return assert_type(person, str)
         case Expired():
             return "clock"

@@ -24,10 +24,12 @@ from handraise.channels.message_texts import (
     is_shown,
     prompt_of,
     shortened,
+    tells_several,
     why_now,
 )
 from handraise.channels.plain_messages import (
     arguments_of,
+    brief_said,
     choices_of,
     ended_lines,
     fitting,
@@ -42,6 +44,7 @@ from handraise.model.forms import Approval
 from handraise.model.json_values import Json, digest
 from handraise.model.people import GROUP
 from handraise.model.questions import Question
+from handraise.model.typed_replies import read_deed
 from handraise.ports.channel import Message, Notice, NotSent
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_chat import chat_text
@@ -173,9 +176,10 @@ class Chat:
         [(question, deliveries)] = meant
         message = read_message(question, text)
         if message is None and is_message(question, text):
-            how = " ".join(filter(None, (gettext("That decides nothing."), how_to_write(question))))
+            how = f"{gettext('That decides nothing.')} {how_to_write(question, several=_is_shared(question))}"
             return ReplyResult("misfit", how, question)
-        if message is None and (
+        decides = message is None and read_deed(question, text) is None
+        if decides and (
             _is_decided_elsewhere(question)
             or (isinstance(question.form, Approval) and not any(map(_was_in_full, deliveries)))
         ):
@@ -259,7 +263,8 @@ def question_text(notice: Notice) -> str:
         text = begin if _is_shared(question) else gettext("Reply here: {how}")
         how = text.format(reference=_reference_of(question), how=how_to_reply(question.form))
         page = gettext("Or open it: {link}").format(link=notice.link)
-        below = "\n".join(filter(None, (how, how_to_write(question), page)))
+        several = tells_several(question, notice.reason)
+        below = "\n".join((how, how_to_write(question, several=several), page))
     return f"{fitting(_lines_of(notice), _LONGEST_TEXT - len(below) - 1)}\n{below}"
 
 
@@ -275,6 +280,7 @@ def _lines_of(notice: Notice) -> Iterator[str]:
         yield more
     yield from thread_lines(_thread_of(notice))
     yield from choices_of(question)
+    yield from brief_said(form)
     if isinstance(form, Approval):
         tool, arguments = action_of(form)
         yield gettext("What will be executed:")

@@ -22,11 +22,11 @@ from handraise.channels.inbound_replies import (
 from handraise.channels.message_texts import sign_in_to_decide
 from handraise.channels.payloads import InvalidPayload
 from handraise.model.errors import InvalidAnswer
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.thread_messages import MessageKind
-from handraise.model.typed_replies import NotAnAnswer, read_reply
+from handraise.model.typed_replies import NotAnAnswer, accepts_any_text, read_deed, read_reply
 from handraise.model.validation import check_answer
 from handraise.ports.channel import Notice
 from handraise.presentation.plain_text import too_late
@@ -59,7 +59,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the desk is given: a value, a text, or that they would not answer.
+    """What the desk is given: a value, a text, or that they would not answer, send it back, or leave it to others.
 
     `seen` is how many messages of the thread the message showed. With `writes`, the text is a message of that kind.
     """
@@ -67,9 +67,16 @@ class Given:
     value: Json = field(default=None, repr=False)
     text: str | None = field(default=None, repr=False)
     declines: bool = False
+    sends_back: bool = False
+    sets_aside: bool = False
     reason: str | None = field(default=None, repr=False)
     seen: int | None = None
     writes: MessageKind | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether it answers: then all that an answer needs must have been shown."""
+        return not (self.declines or self.sends_back or self.sets_aside or self.writes)
 
 
 def _anything(*_: object) -> bool:
@@ -144,7 +151,11 @@ class ChatFlow(Generic[R]):
             return which_kind(question)
         if hint is None:
             return await self._take(question, sender, given)
-        if _accepts_any_text(question.form) or not isinstance(read_reply(question, text), NotAnAnswer):
+        if (
+            accepts_any_text(question.form)
+            or read_deed(question, text) is not None
+            or not isinstance(read_reply(question, text), NotAnAnswer)
+        ):
             return ReplyResult("refused", self.why_not_here(question) or gettext(hint))
         return None
 
@@ -166,7 +177,8 @@ class ChatFlow(Generic[R]):
         return ReplyResult("refused", gettext(NOT_OURS))
 
     async def _take(self, question: Question, sender: Sender, given: Given) -> ReplyResult:
-        if not given.declines and given.writes is None and (why := self.why_not_here(question)):
+        decides = given.decides and (given.text is None or read_deed(question, given.text) is None)
+        if decides and (why := self.why_not_here(question)):
             return ReplyResult("refused", why)
         reply = Reply(
             workspace=question.workspace,
@@ -178,6 +190,8 @@ class ChatFlow(Generic[R]):
             value=given.value,
             text=given.text,
             declines=given.declines,
+            sends_back=given.sends_back,
+            sets_aside=given.sets_aside,
             reason=given.reason,
             seen=given.seen,
             writes=given.writes,
@@ -205,6 +219,8 @@ class ChatFlow(Generic[R]):
 def pressed(form: AnyForm, verb: str, *, number: object = None, digest: object = None) -> Given:
     """What a button answers; raises `InvalidPayload` if a message about this form has no such button."""
     match form, verb:
+        case _, "aside":
+            return Given(sets_aside=True)
         case Confirm(), "yes" | "no":
             return Given(value=verb == "yes")
         case Choice(options=options), "option" if (place := _number(number)) is not None and place < len(
@@ -235,6 +251,8 @@ def submitted(
     match form, verb:
         case _, "decline":
             return Given(declines=True, reason=reason)
+        case _, "send_back":
+            return Given(sends_back=True, reason=reason)
         case Approval(), "deny":
             return decided("deny", digest, reason=reason)
         case _, "answer" if not isinstance(form, Approval):
@@ -261,10 +279,3 @@ def _number(number: object) -> int | None:
     """The place of an option, as a number or in digits."""
     text = str(number)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
-
-
-def _accepts_any_text(form: AnyForm) -> bool:
-    """Whether anything that somebody says would be an answer."""
-    if isinstance(form, Form):
-        return len(form.fields) == 1 and _accepts_any_text(form.fields[0].form)
-    return isinstance(form, Open) and form.type == "text"

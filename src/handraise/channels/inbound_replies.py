@@ -14,9 +14,11 @@ from datetime import timedelta
 from typing import Literal
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
+from handraise.model.attachments import Attachment
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.errors import (
     CannotAskBack,
+    CannotShare,
     InvalidMessage,
     RequestConflict,
     Stopped,
@@ -30,7 +32,7 @@ from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.thread_messages import MessageKind
-from handraise.model.typed_replies import NotAnAnswer, read_reply
+from handraise.model.typed_replies import NotAnAnswer, SendsBack, SetsAside, read_deed, read_reply
 from handraise.ports import Directory, Outbox
 from handraise.ports.channel import Notice
 from handraise.presentation.agreement_text import still_needed
@@ -49,7 +51,7 @@ from handraise.presentation.translation import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What somebody on a channel did: chose a `value`, wrote a `text`, or would not answer.
+    """What somebody on a channel did: chose a `value`, wrote a `text`, would not answer, sent it back, or set it aside.
 
     `seen` is how many messages of the thread the message showed that they answered. With `writes`, the text is a
     message of that kind, and no answer. `identity` is the id of the address that this person has on the channel; `recipient` says whose it is if
@@ -66,6 +68,8 @@ class Reply:
     value: Json = field(default=None, repr=False)
     text: str | None = field(default=None, repr=False)
     declines: bool = False
+    sends_back: bool = False
+    sets_aside: bool = False
     reason: str | None = field(default=None, repr=False)
     seen: int | None = None
     writes: MessageKind | None = None
@@ -108,10 +112,11 @@ def which_kind(question: Question) -> ReplyResult:
 
 
 def is_message(question: Question, text: str) -> bool:
-    """Whether a text about an approval decides nothing, so that it can only be a message."""
+    """Whether a text about an approval decides and does nothing, so that it can only be a message."""
     return (
         isinstance(question.form, Approval)
         and question.outcome is None
+        and read_deed(question, text) is None
         and isinstance(read_reply(question, text), NotAnAnswer)
     )
 
@@ -144,6 +149,10 @@ class Replies:
     def use_default_locale(self) -> None:
         """Say everything from here on, in this task, as for somebody who is not known yet."""
         set_locale(self._locale)
+
+    async def read_file(self, question: Question, file: Attachment) -> bytes:
+        """The bytes of a file of a question, for the people whom a message about it reaches."""
+        return await self._desk.scoped(question.workspace).read_attachment(question.id, file.digest)
 
     async def find_responder(
         self, workspace: str, channel: str, identity: str, recipient: str | None = None
@@ -285,6 +294,8 @@ class Replies:
         )
         if reply.writes is not None:
             what = (*what, reply.writes)
+        if reply.sends_back or reply.sets_aside:
+            what = (*what, reply.sends_back, reply.sets_aside)
         place = (reply.workspace, actor, key)
         claim = await self._directory.claim(
             *place,
@@ -347,6 +358,9 @@ async def _say(
         return misfit(question, invalid.problems)
     except CannotAskBack:
         return which_kind(question)
+    except CannotShare as impossible:
+        why = "; ".join(error_text(problem.message) for problem in impossible.problems)
+        return ReplyResult("refused", gettext("This is not possible: {reason}.").format(reason=why))
     except Stopped as stopped:
         return ReplyResult("refused", error_text(str(stopped)))
     except TooManyRequests:
@@ -370,10 +384,20 @@ async def _take(
     if reply.declines:
         ended = await desk.decline(question.id, by=responder, reason=reply.reason, provenance=provenance)
         return ReplyResult("taken", gettext("You declined to answer."), ended)
+    if reply.text is not None and question.outcome is not None:
+        raise AlreadySettled(question.id, question.outcome)
+    deed = None if reply.text is None else read_deed(question, reply.text)
+    if reply.sets_aside or isinstance(deed, SetsAside):
+        aside = await desk.set_aside(question.id, by=responder, provenance=provenance)
+        return ReplyResult("taken", gettext("You are not asked this any more. The others still are."), aside)
+    if reply.sends_back or isinstance(deed, SendsBack):
+        reason = deed.reason if isinstance(deed, SendsBack) else reply.reason or ""
+        returned = await desk.send_back(question.id, by=responder, reason=reason, provenance=provenance)
+        if returned.outcome is None:
+            return _voted(returned)
+        return ReplyResult("taken", gettext("Sent back. The agent is told what to change."), returned)
     value = reply.value
     if reply.text is not None:
-        if question.outcome is not None:
-            raise AlreadySettled(question.id, question.outcome)
         read = read_reply(question, reply.text)
         if isinstance(read, NotAnAnswer):
             why = error_text(read.reason)
@@ -382,8 +406,12 @@ async def _take(
         value = read.value
     answered = await desk.answer(question.id, value, by=responder, provenance=provenance)
     if answered.outcome is None:
-        text = gettext("Your vote counts.")
-        if answered.quorum > 1:
-            text = gettext("Your vote counts; {count} people must agree.").format(count=answered.quorum)
-        return ReplyResult("taken", " ".join(filter(None, (text, still_needed(answered)))), answered)
+        return _voted(answered)
     return ReplyResult("taken", gettext(RECORDED), answered)
+
+
+def _voted(question: Question) -> ReplyResult:
+    text = gettext("Your vote counts.")
+    if question.quorum > 1:
+        text = gettext("Your vote counts; {count} people must agree.").format(count=question.quorum)
+    return ReplyResult("taken", " ".join(filter(None, (text, still_needed(question)))), question)

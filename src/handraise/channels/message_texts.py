@@ -11,12 +11,28 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from handraise.model.argument_order import reading_order
+from handraise.model.attachments import Attachment
 from handraise.model.deliveries import Reason
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.events import EventKind
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    File,
+    Form,
+    MultiChoice,
+    Open,
+    SimpleForm,
+)
 from handraise.model.json_values import Json
+from handraise.model.people import GROUP
 from handraise.model.questions import Draft, Question
 from handraise.model.visible import visible, visible_line
+from handraise.ports.channel import Notice
 from handraise.presentation.agreement_text import required_people
+from handraise.presentation.brief_text import brief_lines, brief_title, option_text, previews_of
+from handraise.presentation.file_text import file_text
 from handraise.presentation.form_text import hint_of
 from handraise.presentation.names import display_name
 from handraise.presentation.outcome_text import OutcomeText, outcome_details, outcome_text
@@ -24,11 +40,14 @@ from handraise.presentation.report_text import report_words
 from handraise.presentation.times import moment_text
 from handraise.presentation.translation import gettext, gettext_noop, ngettext
 
+_MOST_FILES, _LONGEST_FILE_NAME = 5, 60
 _LONGEST_PROMPT, _MOST_LINES = 4_000, 100
 _LONGEST_LABEL = 300
 _MOST_OPTIONS, _MOST_FIELDS = 40, 40
 _LONGEST_ACTION, _MOST_ARGUMENTS = 4_000, 40
 _LONGEST_ANSWER = 1_500
+_LONGEST_WHY = 300
+_LONGEST_BRIEF = 1_200
 _LONGEST_REPORT, _LONGEST_LINK = 600, 300
 _WRITE = {
     "text": gettext_noop("write your answer."),
@@ -53,6 +72,15 @@ class Row:
     verbatim: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class BriefText:
+    """What an agent says about an action: our `heading`, the agent's `lines`, and our note if there are `more`."""
+
+    heading: str
+    lines: Sequence[str]
+    more: str | None
+
+
 def name_of(asker: str) -> str:
     """The agent's verified name."""
     return display_name(asker)
@@ -67,6 +95,32 @@ def heading_parts(question: Draft) -> tuple[str, str, str]:
     """The same, with the agent's name in the middle, so that a channel can set it apart from our own words."""
     before, _, after = _asks(question.form).partition("{agent}")
     return before, name_of(question.asker), after
+
+
+def send_back_label() -> str:
+    """The button that sends a question back."""
+    return gettext("Send back…")
+
+
+def send_back_asks() -> str:
+    """What somebody is asked who sends a question back."""
+    return gettext("What is to be changed? The agent is told.")
+
+
+def tells_several(question: Draft, reason: Reason) -> bool:
+    """Whether a message says that several may answer. It follows from what never changes about the message."""
+    names = question.recipients
+    return reason in ("escalated", "brought_in") or len(names) != 1 or names[0].startswith(GROUP)
+
+
+def aside_label() -> str:
+    """The button that leaves a question to others, if there are any."""
+    return gettext("Not for me")
+
+
+def decline_label(*, several: bool) -> str:
+    """The button that ends a question without an answer: if several may answer, for all of them."""
+    return gettext("End for everyone…") if several else gettext("Decline…")
 
 
 def sign_in_to_decide() -> str:
@@ -103,12 +157,28 @@ def why_now(reason: Reason) -> str | None:
             return gettext("A reminder: this still waits for an answer.")
         case "escalated":
             return gettext("Nobody has answered yet, so you are asked too.")
+        case "brought_in":
+            return gettext("Somebody wants you to answer this.")
         case "noted":
             return gettext("Somebody has written a note about this.")
         case "replied":
             return gettext("The agent has replied. This waits for an answer again.")
         case _:
             assert_never(reason)
+
+
+def brought_of(notice: Notice) -> tuple[str, str | None] | None:
+    """Who brought somebody in, without a full stop, and why in their own words; None if that is not the reason."""
+    event = notice.brought
+    if event is None:
+        return None
+    if event.kind is EventKind.HANDED_OVER:
+        text = gettext("{person} has handed it over")
+    else:
+        text = gettext("{person} has brought you in")
+    reason = event.data.get("reason") if isinstance(event.data, dict) else None
+    words = shortened(visible(reason), _LONGEST_WHY) if isinstance(reason, str) else None
+    return text.format(person=display_name(event.by or "")), words
 
 
 def prompt_of(question: Draft, *, longest: int = _LONGEST_PROMPT) -> tuple[str, str | None]:
@@ -126,7 +196,7 @@ def rows_of(form: AnyForm) -> tuple[Sequence[Row], str | None]:
     match form:
         case Choice() | MultiChoice():
             rows = [
-                Row(_label(each.label), None if each.description is None else _label(each.description))
+                Row(_label(each.label), None if (about := option_text(each)) is None else _label(about))
                 for each in form.options[:_MOST_OPTIONS]
             ]
             more = len(form.options) - len(rows)
@@ -138,7 +208,7 @@ def rows_of(form: AnyForm) -> tuple[Sequence[Row], str | None]:
             ]
             more = len(rows) - _MOST_FIELDS
             return rows[:_MOST_FIELDS], _more(more) if more > 0 else None
-        case Open() | Confirm() | Approval():
+        case Open() | Confirm() | File() | Approval():
             return (), None
         case _:
             assert_never(form)
@@ -161,6 +231,24 @@ def action_of(form: Approval) -> tuple[str, Sequence[Row]]:
         for name, value in reading_order(form.action.arguments).items()
     ]
     return visible_line(form.action.tool), rows
+
+
+def brief_of(form: AnyForm, *, longest: int = _LONGEST_BRIEF) -> BriefText | None:
+    """What the agent says about an action, as far as there is room. A link is complete or left out."""
+    if not isinstance(form, Approval) or form.brief is None:
+        return None
+    lines, room = [], longest
+    told = [line for text in brief_lines(form.brief) for line in text.split("\n")]
+    for line in told:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    is_all = len(lines) == len(told)
+    if not lines and form.brief.why is not None:
+        lines = [shortened(told[0], longest)]
+    more = None if is_all else gettext("The rest of what the agent says is on the page.")
+    return BriefText(f"{brief_title()}:", lines, more)
 
 
 def how_to_reply(form: AnyForm) -> str:
@@ -195,6 +283,8 @@ def _how_to_reply(form: AnyForm) -> str:
             return gettext(_WRITE[form.type])
         case Confirm():
             return gettext("write yes or no.")
+        case File():
+            return gettext("upload the file on the page.")
         case Form():
             return gettext("write just that.")
         case Approval():
@@ -210,8 +300,12 @@ def facts_of(question: Question) -> Iterator[str]:
         yield f"{hint_of(form)}."
     if question.takes_votes:
         yield agreement_text(question)
+    if question.attachments:
+        yield attached_text(question.attachments)
     if question.context is not None:
         yield gettext("The agent has said more about it; that is on the page.")
+    if previews_of(form):
+        yield gettext("The agent shows what you would get; that is on the page.")
     if question.expires_at is not None:
         end = moment_text(question.expires_at)
         match (question.steps[-1].do, isinstance(form, Approval)):
@@ -224,6 +318,15 @@ def facts_of(question: Question) -> Iterator[str]:
             case _:
                 text = gettext("Please answer before {end}.")
         yield text.format(end=end)
+
+
+def attached_text(files: Sequence[Attachment]) -> str:
+    """Which files belong to something. Their names are the uploader's."""
+    shown = [file_text(each, longest=_LONGEST_FILE_NAME) for each in files[:_MOST_FILES]]
+    more = len(files) - len(shown)
+    if more:
+        shown.append(_more(more))
+    return gettext("Files, on the page: {files}").format(files=", ".join(shown))
 
 
 def agreement_text(question: Draft) -> str:
@@ -271,6 +374,8 @@ def _asks(form: AnyForm) -> str:
             return gettext("{agent} asks you")
         case Confirm():
             return gettext("{agent} asks you yes or no")
+        case File():
+            return gettext("{agent} asks you for a file")
         case Form():
             return gettext("{agent} asks you to fill something in")
         case Approval():

@@ -8,6 +8,8 @@ from handraise.channels.message_texts import (
     Row,
     action_of,
     beginning_text,
+    brief_of,
+    brought_of,
     ending_of,
     facts_of,
     heading_of,
@@ -18,7 +20,7 @@ from handraise.channels.message_texts import (
     shortened,
     why_now,
 )
-from handraise.model.forms import Approval
+from handraise.model.forms import AnyForm, Approval
 from handraise.model.questions import Question
 from handraise.ports.channel import Notice
 from handraise.presentation.markdown import one_line
@@ -40,8 +42,13 @@ def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]
     question = notice.question
     if why := why_now(notice.reason):
         yield why
+    if brought := brought_of(notice):
+        who, words = brought
+        yield f"{who}:" if words else f"{who}."
+        yield from theirs([words] if words else ())
     yield from _prompt(question, longest)
     yield from thread_lines(thread_text(question, notice.thread, room=_LONGEST_THREAD))
+    yield from brief_said(question.form)
     if isinstance(question.form, Approval):
         tool, arguments = action_of(question.form)
         yield (
@@ -64,6 +71,15 @@ def thread_lines(thread: ThreadText) -> Iterator[str]:
         yield f"{each.heading}:"
         yield from theirs([each.text])
     yield from filter(None, (thread.earlier, thread.waits))
+
+
+def brief_said(form: AnyForm) -> Iterator[str]:
+    """What the agent says about an action."""
+    if brief := brief_of(form):
+        yield brief.heading
+        yield from theirs(brief.lines)
+        if brief.more:
+            yield brief.more
 
 
 def choices_of(question: Question) -> Iterator[str]:

@@ -130,13 +130,22 @@ class SafeHttpClient:
 
     async def post(self, url: URL, *, headers: Mapping[str, str], content: bytes, keep: int = 0) -> Answered:
         """Post something; raises `NotSent` if no answer came. `keep` is how many bytes of the body are wanted."""
+        return await self._call("POST", url, headers=headers, content=content, keep=keep)
+
+    async def get(self, url: URL, *, headers: Mapping[str, str], keep: int) -> Answered:
+        """Read something; see `post`."""
+        return await self._call("GET", url, headers=headers, content=None, keep=keep)
+
+    async def _call(
+        self, method: str, url: URL, *, headers: Mapping[str, str], content: bytes | None, keep: int
+    ) -> Answered:
         place = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         slow = {"connect": _CONNECT_WITHIN, "write": self._within, "read": self._within, "pool": self._within}
         try:
             async with (
                 asyncio.timeout(self._within),
                 self._pools[url.scheme].stream(
-                    "POST",
+                    method,
                     place,
                     headers=list(headers.items()),
                     content=content,

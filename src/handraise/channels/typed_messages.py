@@ -25,12 +25,16 @@ def read_message(question: Draft, text: str) -> tuple[MessageKind, str] | None:
     return None if found is None else (_KINDS[found[1].lower()], found[2].strip())
 
 
-def how_to_write(question: Draft) -> str | None:
-    """What a message must look like; None for questions that are answered with a text."""
-    if not isinstance(question.form, Approval):
-        return None
-    note = gettext("To leave a note for colleagues, begin your reply with “note:”.")
-    if question.replies is None:
-        return note
-    ask = gettext("To ask the agent something first, begin your reply with “ask:”.")
-    return f"{ask} {note}"
+def how_to_write(question: Draft, *, several: bool) -> str:
+    """What a reply must look like that does not answer; `read_message` and `read_deed` understand just that."""
+    told = []
+    if isinstance(question.form, Approval):
+        if question.replies is not None:
+            told.append(gettext("To ask the agent something first, begin your reply with “ask:”."))
+        told.append(gettext("To leave a note for colleagues, begin your reply with “note:”."))
+    if isinstance(question.form, Approval) and question.form.risk == "high":
+        return " ".join(told)
+    told.append(gettext("To have it changed and asked again, write “send back:” and what is to be changed."))
+    if several:
+        told.append(gettext("To leave it to the others, write “not for me”."))
+    return " ".join(told)

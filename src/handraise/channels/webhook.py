@@ -51,7 +51,17 @@ _NEVER_CHANGES = frozenset(
         "tool_call",
         "recipients",
     }
-    | {"quorum", "veto", "max_attempts", "undo_for", "timeline", "asked_at", "expires_at", "replies"}
+    | {
+        "quorum",
+        "veto",
+        "max_attempts",
+        "undo_for",
+        "timeline",
+        "asked_at",
+        "expires_at",
+        "replies",
+        "replaces",
+    }
 )
 """The parts of a question that are the same however often it is told."""
 _OF_THREADS = frozenset({"thread", "asked_back", "replied"})
@@ -178,7 +188,9 @@ class Webhook:
                 evidence="webhook-signature",
                 value=given.value,
                 declines=given.decline,
-                reason=given.reason,
+                sends_back=given.send_back is not None,
+                sets_aside=given.not_for_me,
+                reason=given.reason if given.send_back is None else given.send_back,
                 seen=given.seen,
                 text=given.ask_back if given.ask_back is not None else given.note,
                 writes=given.writes,
@@ -239,6 +251,8 @@ class _Where(_Part):
 class _Given(_Part):
     """What a system says for the person whose address it is: a value, that they decline, or what they write.
 
+    `send_back` is what is to be changed, and `not_for_me` leaves the question to others.
+
     `seen` is how many messages of the thread it has shown them: an approval must cover all.
     """
 
@@ -251,6 +265,8 @@ class _Given(_Part):
     seen: int | None = pydantic.Field(default=None, ge=0, le=MOST_MESSAGES)
     ask_back: str | None = pydantic.Field(default=None, repr=False)
     note: str | None = pydantic.Field(default=None, repr=False)
+    send_back: str | None = pydantic.Field(default=None, repr=False)
+    not_for_me: bool = False
 
     @property
     def writes(self) -> MessageKind | None:
@@ -264,9 +280,11 @@ class _Given(_Part):
             self.decline,
             self.ask_back is not None,
             self.note is not None,
+            self.send_back is not None,
+            self.not_for_me,
         )
         if sum(said) != 1:
-            raise ValueError("expected one of value, decline, ask_back and note")
+            raise ValueError("expected one of value, decline, send_back, not_for_me, ask_back and note")
         if self.reason is not None and not self.decline:
             raise ValueError("a reason goes with decline; that of a denial is in its value")
         return self

@@ -197,7 +197,7 @@ def payload_of(message: Message) -> bytes:
 def _why(reason: Reason) -> str:
     """Why a browser is told now. What people and the agent write is only on the page."""
     match reason:
-        case "asked" | "escalated":
+        case "asked" | "escalated" | "brought_in":
             return gettext("It waits for you in your inbox.")
         case "reminded":
             return gettext("A reminder: it waits for you in your inbox.")

@@ -14,9 +14,11 @@ from typing import Any, assert_never
 
 from handraise.cli.conversation_prompt import Conversation
 from handraise.cli.exit_codes import CommandError
+from handraise.cli.file_commands import upload_answer
 from handraise.cli.prompts import Back, Check, Entry, Refuses, Settled, Terminal
 from handraise.cli.question_view import StyledLine, difference_lines, digest_of, question_lines, wrapped
 from handraise.cli.session import CHANNEL, CliSession
+from handraise.cli.sharing_prompt import WHY, SharingPrompt, Way
 from handraise.cli.terminal_texts import (
     answer_words,
     json_words,
@@ -25,32 +27,39 @@ from handraise.cli.terminal_texts import (
     span_words,
 )
 from handraise.model.decisions import decision_of
-from handraise.model.errors import AlreadySettled, InvalidAnswer, StoreUnavailable, ThreadMoved
-from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.errors import (
+    AlreadySettled,
+    InvalidAnswer,
+    InvalidAttachment,
+    StoreUnavailable,
+    ThreadMoved,
+)
+from handraise.model.forms import Approval, Choice, Confirm, File, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.validation import check_answer
 from handraise.presentation.agreement_text import still_needed
+from handraise.presentation.brief_text import option_text
 from handraise.presentation.error_text import error_text, problem_text
 from handraise.presentation.form_parts import Part, parts_of
 from handraise.presentation.form_text import hint_of, kind_text, typed_hint
 from handraise.presentation.translation import gettext, gettext_noop
 
-_MENU = gettext_noop("↑↓ or number · enter takes it · ctrl-x won't answer · esc back")
-_TICKS = gettext_noop("space ticks · enter · ctrl-x won't answer · esc back")
-_VALUE = gettext_noop("enter takes it · ctrl-x won't answer · esc back")
-_TEXT = gettext_noop("enter takes it · ctrl-j new line · ctrl-x won't answer · esc back")
-_WHY = gettext_noop("why? Enter alone gives no reason.")
+_MENU = gettext_noop("↑↓ or number · enter takes it · ctrl-x send back, share, decline… · esc back")
+_TICKS = gettext_noop("space ticks · enter · ctrl-x send back, share, decline… · esc back")
+_VALUE = gettext_noop("enter takes it · ctrl-x send back, share, decline… · esc back")
+_TEXT = gettext_noop("enter takes it · ctrl-j new line · ctrl-x send back, share, decline… · esc back")
 _OTHER = object()
 _NOTHING = object()
 
 
 async def answer_at_terminal(
-    session: CliSession, question: Question, *, terminal: Terminal | None = None
+    session: CliSession, question: Question, *, terminal: Terminal | None = None, way: Way | None = None
 ) -> Question:
     """Show a question, ask for the answer and record it; return the question as it is then.
 
+    With a `way`, the person has chosen to do that with it first.
     Leaving it says how to come back. Ctrl+C raises `KeyboardInterrupt` after that.
     """
     terminal = terminal or Terminal()
@@ -61,7 +70,7 @@ async def answer_at_terminal(
     terminal.forget_typed()
     try:
         with terminal.sitting():
-            return await _AnswerDialog(session, question, terminal).run()
+            return await _AnswerDialog(session, question, terminal, way).run()
     except (Settled, AlreadySettled):
         question = await session.desk.get(question.id)
         assert question.outcome is not None  # noqa: S101 -- for the type checker
@@ -91,12 +100,19 @@ def _say_how_to_come_back(terminal: Terminal, question: Question) -> None:
     )
 
 
+class _SendsBack(Exception):
+    """The person chose to send an approval back."""
+
+
 class _AnswerDialog:
     """One prompt for one question."""
 
-    def __init__(self, session: CliSession, question: Question, terminal: Terminal) -> None:
+    def __init__(
+        self, session: CliSession, question: Question, terminal: Terminal, way: Way | None = None
+    ) -> None:
         self._session = session
         self._question = question
+        self._way = way
         self._terminal = terminal
         self._conversation = Conversation(session, question, terminal)
 
@@ -113,15 +129,16 @@ class _AnswerDialog:
 
     async def _until_sent(self) -> Question:
         draft: Any = _NOTHING
+        if self._way is not None and (left := await self._instead(self._way)) is not None:
+            return left
         while True:
             try:
                 draft = await self._ask(draft)
                 return await self._send(draft)
-            except Refuses:
-                try:
-                    return await self._decline()
-                except Back:
-                    continue
+            except (Refuses, _SendsBack) as wish:
+                way: Way | None = "send_back" if isinstance(wish, _SendsBack) else None
+                if (left := await self._instead(way)) is not None:
+                    return left
             except InvalidAnswer as misfit:
                 if misfit.outcome is not None:
                     raise Settled from None
@@ -131,11 +148,19 @@ class _AnswerDialog:
                 told = gettext("Not sent: somebody has written something. Read it, then decide again.")
                 self._terminal.put(wrapped([("class:bad", f"! {told}")], self._terminal.width, indent=2))
 
+    async def _instead(self, way: Way | None = None) -> Question | None:
+        """Do something else with the question; None if this person goes back to answering it."""
+        sharing = SharingPrompt(self._session, self._terminal, self._provenance)
+        with suppress(Back, Refuses):
+            question = self._conversation.question
+            return await sharing.go(question, way or await sharing.choose(question))
+        return None
+
     async def _show(self) -> None:
         """Print the question; an approval is asked for only after all of it was on the screen."""
-        events = await self._conversation.read()
+        context = await self._conversation.read()
         question = self._conversation.question
-        lines = [[], *question_lines(question, self._terminal.width, events), []]
+        lines = [[], *question_lines(question, self._terminal.width, context), []]
         if isinstance(question.form, Approval):
             await self._terminal.put_pages(lines)
         else:
@@ -174,8 +199,29 @@ class _AnswerDialog:
                 known = None if start is _NOTHING or start is None else int(not start)
                 hint = gettext("y or n")
                 return await self._terminal.choose(entries, hint=f"{hint} · {gettext(_MENU)}", start=known)
+            case File():
+                return await self._file(form, start)
             case _:
                 assert_never(form)
+
+    async def _file(self, form: File, start: Any) -> Json:
+        """A file, by its path. One that was uploaded before is kept if nothing is typed."""
+        kept = start if isinstance(start, dict) else None
+        hint = " · ".join(filter(None, (gettext("The path of the file"), hint_of(form), gettext(_VALUE))))
+        while True:
+            path = await self._terminal.write(
+                start="" if kept is None else kept["name"],
+                hint=hint,
+                check=lambda text: None if text.strip() else gettext("write the path of a file"),
+            )
+            if kept is not None and path == kept["name"]:
+                return kept
+            try:
+                return check_answer(form, await upload_answer(self._session, path))
+            except (CommandError, InvalidAttachment) as refused:
+                self._terminal.put(
+                    wrapped([("class:bad", f"! {shown(str(refused))}")], self._terminal.width, indent=2)
+                )
 
     async def _several(self, form: MultiChoice, start: Any) -> Json:
         entries = _entries(form)
@@ -284,13 +330,19 @@ class _AnswerDialog:
             entries.append(Entry("always", text, same, ours=True))
         if parts_of(form):
             entries.append(Entry("edit", gettext("Change arguments, then decide"), ours=True, key="e"))
+        back = gettext("Send back, to be changed and asked again")
+        entries.append(Entry("send_back", back, ours=True, key="s"))
         while True:
-            hint = gettext("a approve · d deny · then enter · ctrl-x won't answer · esc back")
+            hint = gettext(
+                "a approve · d deny · s send back · then enter · ctrl-x share, decline… · esc back"
+            )
             chosen = await self._terminal.choose(entries, hint=hint, start=None)
             try:
                 match chosen:
                     case "deny":
                         return await self._deny(form)
+                    case "send_back":
+                        raise _SendsBack
                     case "edit":
                         return await self._edit(form)
                     case "once":
@@ -301,7 +353,7 @@ class _AnswerDialog:
                 continue
 
     async def _deny(self, form: Approval) -> Json:
-        self._terminal.put([[("class:strong", gettext("Deny")), ("class:soft", f" · {gettext(_WHY)}")]])
+        self._terminal.put([[("class:strong", gettext("Deny")), ("class:soft", f" · {gettext(WHY)}")]])
         reason = await self._terminal.write(hint=gettext("enter denies · esc back"), check=lambda _: None)
         return {
             "decision": "deny",
@@ -335,20 +387,6 @@ class _AnswerDialog:
                     return await self._deny(form)
                 case _:
                     start = edited
-
-    async def _decline(self) -> Question:
-        self._terminal.put(
-            [[("class:strong", gettext("You won't answer")), ("class:soft", f" · {gettext(_WHY)}")]]
-        )
-        reason = await self._terminal.write(hint=gettext("enter declines · esc back"), check=lambda _: None)
-        question = await self._session.desk.decline(
-            self._question.id,
-            by=self._session.me,
-            reason=reason.strip() or None,
-            provenance=self._provenance(),
-        )
-        self._print_result(question, gettext("You declined."))
-        return question
 
     def _provenance(self) -> Provenance:
         """What was on the screen when the person decided."""
@@ -389,7 +427,7 @@ class _AnswerDialog:
 
 
 def _entries(form: Choice | MultiChoice) -> list[Entry]:
-    entries = [Entry(each.id, shown(each.label), shown(each.description or "")) for each in form.options]
+    entries = [Entry(each.id, shown(each.label), shown(option_text(each) or "")) for each in form.options]
     if form.allow_other:
         entries.append(Entry(_OTHER, gettext("Something else…"), ours=True))
     return entries

@@ -16,12 +16,14 @@ import typer
 from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.conversation_prompt import message_problem
 from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
+from handraise.cli.file_commands import attach_paths
 from handraise.cli.prompts import Back, Refuses, Terminal
 from handraise.cli.question_view import columns, message_lines
 from handraise.cli.session import AsAsker, CliSession, Workspace, as_asker, as_person, person_session
 from handraise.cli.terminal_texts import json_line, outcome_words, shown, shown_lines, span_of
 from handraise.model.answer_types import FormSource
 from handraise.model.drafting import QuestionOptions
+from handraise.model.durations import WorkingSpan
 from handraise.model.errors import StillPending
 from handraise.model.forms import FORM, Action, Approval, Confirm, MultiChoice
 from handraise.model.json_values import Json
@@ -97,6 +99,18 @@ def ask(
     conversation: Annotated[
         str | None, typer.Option(metavar="NAME", help="The conversation it belongs to.")
     ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            help="What is asked, across agents: equal pending questions with one topic share one answer."
+        ),
+    ] = None,
+    replaces: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Your question that this one replaces. If that is pending, it is withdrawn."
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is settled.")] = False,
     timeout: Timeout = None,
     here: Annotated[
@@ -112,6 +126,10 @@ def ask(
             help="Let people ask back. With --wait you reply in this terminal, else with `handraise reply`.",
         ),
     ] = False,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="A file that belongs to the question; give it once for each."),
+    ] = None,
     as_json: AsJson = False,
     name: AsAsker = None,
     workspace: Workspace = None,
@@ -124,7 +142,7 @@ def ask(
     An approval can be used once: if the same command runs again, it ends with 1.
 
     Ends with 0 if it is answered, 3 declined, 4 expired, 5 withdrawn, 6 exhausted (too many answers did not
-    fit), 7 still pending, and 8 if the answer is no or deny.
+    fit), 7 still pending, 8 if the answer is no or deny, and 9 if it was sent back to be changed.
     """
     options = _options(
         choice=choice,
@@ -139,10 +157,14 @@ def ask(
         key=key,
         conversation=conversation,
         replies=replies,
+        replaces=replaces,
+        topic=topic,
     )
     patience = None if timeout is None else span_of(timeout)
 
     async def work(session: CliSession) -> Question:
+        if attach:
+            options["attachments"] = await attach_paths(session, attach)
         question = await session.desk.post(prompt, **options)
         posted.append(question)
         if here and question.outcome is None:
@@ -299,6 +321,8 @@ def _options(
     key: str | None,
     conversation: str | None,
     replies: bool,
+    replaces: str | None,
+    topic: str | None,
 ) -> QuestionOptions:
     if sum((bool(choice), confirm, form is not None, approval is not None)) > 1:
         raise typer.BadParameter("Give --choice, --confirm, --form or --approval, and only one of them.")
@@ -325,6 +349,10 @@ def _options(
         options["conversation"] = conversation
     if replies:
         options["replies"] = "program"
+    if replaces is not None:
+        options["replaces"] = replaces
+    if topic is not None:
+        options["topic"] = topic
     return options
 
 
@@ -348,11 +376,19 @@ def _timeline(
     if not all(names for _, _, names in steps):
         raise typer.BadParameter("Give each step as --escalate SPAN=NAME, such as 2h=group:leads.")
     return Timeline(
-        remind=[span_of(each) for each in remind],
-        escalate=[Escalation(after=span_of(after), to=names.split(",")) for after, _, names in steps],
-        expire=None if expires is None else span_of(expires),
+        remind=[_step_span(each) for each in remind],
+        escalate=[Escalation(after=_step_span(after), to=names.split(",")) for after, _, names in steps],
+        expire=None if expires is None else _step_span(expires),
         default=None if default is None else json_or_text(default),
     )
+
+
+def _step_span(text: str) -> timedelta:
+    """A span of a timeline, which may count working time."""
+    try:
+        return WorkingSpan(text.strip())
+    except ValueError:
+        return span_of(text)
 
 
 def json_or_text(text: str) -> Json:

@@ -40,9 +40,9 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "history": ("question_commands", "history", "Show everything that happened to a question, oldest first."),
     "answer": (
-        "question_commands",
+        "answer_command",
         "answer",
-        "Answer a question. Without a value, it is shown in the terminal and you are asked.",
+        "Answer a question. Without a value, it is shown in the terminal and you are asked. With --all, answer several.",
     ),
     "thread": (
         "thread_commands",
@@ -64,7 +64,57 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "reply",
         "Reply to what people asked about your question. Who had approved it must approve it again.",
     ),
-    "decline": ("question_commands", "decline", "Decline to answer a question."),
+    "files": (
+        "file_commands",
+        "files",
+        "List the files of a question, of its conversation and of its answers.",
+    ),
+    "save": (
+        "file_commands",
+        "save",
+        "Save a file of a question. It is untrusted: nobody has looked into it.",
+    ),
+    "decline": (
+        "question_commands",
+        "decline",
+        "Decline to answer a question: it ends for everyone. To leave it to the others: not-for-me.",
+    ),
+    "send-back": (
+        "sharing_commands",
+        "send_back",
+        "Send a question back, so that the agent changes something and asks again. This approves nothing.",
+    ),
+    "take": (
+        "sharing_commands",
+        "take",
+        "Say that you are working on the answer, for ten minutes. Others see it and may still answer.",
+    ),
+    "release": ("sharing_commands", "release", "Say that you are not working on the answer any more."),
+    "bring-in": (
+        "sharing_commands",
+        "bring_in",
+        "Have other people or groups asked too. They may answer like you.",
+    ),
+    "hand-over": (
+        "sharing_commands",
+        "hand_over",
+        "Have other people or groups asked, and take the question out of your inbox.",
+    ),
+    "snooze": (
+        "sharing_commands",
+        "snooze",
+        "Take a question out of your inbox until a time. Nobody else notices.",
+    ),
+    "not-for-me": (
+        "sharing_commands",
+        "not_for_me",
+        "Take a question out of your inbox for good. The others are still asked.",
+    ),
+    "put-back": (
+        "sharing_commands",
+        "put_back",
+        "Put a question that you took out of your inbox back into it.",
+    ),
     "take-back": (
         "question_commands",
         "take_back",
@@ -117,6 +167,12 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "Receipts: signed proof of an approval, which the place that executes the action checks and uses once.",
     ),
+    "away": (
+        "away_commands",
+        "away",
+        "Say that you are away, until when, and who answers for you. Without options, show whether you are.",
+    ),
+    "back": ("away_commands", "back", "Say that you are back. New questions go to you alone again."),
     "stop": (
         "stop_commands",
         "stop",

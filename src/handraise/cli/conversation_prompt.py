@@ -8,12 +8,12 @@ from contextlib import aclosing, suppress
 from typing import Literal
 
 from handraise.cli.prompts import Back, Entry, Terminal
+from handraise.cli.question_context import QuestionContext, context_of
 from handraise.cli.question_view import StyledLine, message_lines, turn_lines, wrapped
 from handraise.cli.session import CHANNEL, CliSession
 from handraise.cli.terminal_texts import shown
 from handraise.model.drafting import Limits
 from handraise.model.errors import AlreadySettled, DeskClosed, InvalidMessage
-from handraise.model.events import Event
 from handraise.model.forms import Approval
 from handraise.model.problems import HandraiseError
 from handraise.model.provenance import Provenance
@@ -39,13 +39,12 @@ class Conversation:
         self._messages: Sequence[ThreadMessage] = ()
         self._stirred = asyncio.Event()
 
-    async def read(self) -> Sequence[Event]:
-        """Read the question and its messages again; return its history, which is empty if nobody wrote or voted."""
+    async def read(self) -> QuestionContext:
+        """Read the question and its messages again; return what belongs to it."""
         question = await self._session.desk.get(self.question.id)
-        written = question.votes or question.thread
-        events = await self._session.desk.history(question.id) if written else ()
-        self.question, self._messages = question, messages_of(events)
-        return events
+        context = await context_of(self._session, question)
+        self.question, self._messages = question, messages_of(context.events)
+        return context
 
     def mark_shown(self, lines: Sequence[StyledLine], *, seen: int | None = None) -> None:
         """So many messages, all if not given, were on the screen, within these lines."""

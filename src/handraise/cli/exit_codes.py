@@ -22,7 +22,7 @@ from handraise.model.errors import (
     UnknownAddress,
     UnsafeStore,
 )
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Returned, Withdrawn
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
 from handraise.presentation.error_text import error_text
@@ -35,6 +35,7 @@ WITHDRAWN = 5
 EXHAUSTED = 6
 STILL_PENDING = 7
 ANSWERED_NO = 8
+RETURNED = 9
 UNAVAILABLE = 69
 MISCONFIGURED = 78
 
@@ -92,6 +93,8 @@ def code_of(question: Question) -> int:
             return WITHDRAWN
         case Exhausted():
             return EXHAUSTED
+        case Returned():
+            return RETURNED
         case _:
             assert_never(question.outcome)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import typer
 from prompt_toolkit.application import Application
@@ -21,7 +21,8 @@ from handraise.cli.exit_codes import CommandError
 from handraise.cli.inbox_rows import Entry, Row, Rows, entries_of, rows_for
 from handraise.cli.prompts import HERE, Terminal
 from handraise.cli.question_view import STYLE, StyledLine, wrapped
-from handraise.cli.session import AsPerson, CliSession, Workspace, as_person
+from handraise.cli.session import CHANNEL, AsPerson, CliSession, Workspace, as_person
+from handraise.cli.sharing_prompt import Way
 from handraise.cli.terminal_texts import (
     age_words,
     end_words,
@@ -34,9 +35,11 @@ from handraise.cli.terminal_texts import (
 from handraise.model.agreement import has_voted
 from handraise.model.errors import DeskClosed
 from handraise.model.problems import HandraiseError
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
 from handraise.presentation.error_text import error_text
+from handraise.presentation.sharing_text import taken_text
 from handraise.presentation.translation import gettext, ngettext
 
 _LOOK_AGAIN = 5.0
@@ -46,7 +49,28 @@ _SOON = timedelta(minutes=15)
 _NARROW = 79
 
 
-def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
+_WAYS: Mapping[str, Way] = {
+    "s": "send_back",
+    "t": "take",
+    "n": "not_for_me",
+    "z": "snooze",
+    "b": "bring_in",
+    "o": "hand_over",
+}
+"""The letters that do something with the marked question."""
+
+
+def inbox(
+    *,
+    aside: Annotated[
+        bool,
+        typer.Option(
+            "--aside", help="Only those that you snoozed, or that are not for you; p puts one back."
+        ),
+    ] = False,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
     """Show the questions that you may answer, live, and answer them.
 
     The most urgent come first: escalated questions, then by expiry, by risk, and by age. Those that wait for
@@ -57,16 +81,16 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
         if not session.may_answer:
             raise CommandError(gettext("An agent cannot answer. Sign in as a person: handraise sign-in LINK"))
         terminal = Terminal()
-        queue = _Queue(session, terminal)
+        queue = _Queue(session, terminal, aside=aside)
         async with asyncio.TaskGroup() as tasks:
             fresh = tasks.create_task(queue.keep_fresh())
             try:
                 while (picked := await queue.pick()) is not None:
+                    entry, way = picked
                     try:
-                        equal = picked.equal
-                        question = picked.row.question if equal is None else await session.desk.get(equal.id)
-                        answered = await answer_at_terminal(session, question, terminal=terminal)
-                        queue.notice = _notice(answered, session.me.id)
+                        equal = entry.equal
+                        question = entry.row.question if equal is None else await session.desk.get(equal.id)
+                        queue.notice = await _do(session, question, way, terminal)
                     except HandraiseError as error:
                         queue.notice = [("class:bad", " ! "), ("", shown(error_text(str(error))))]
                     queue.stir()
@@ -82,7 +106,32 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
         typer.echo(gettext("{count} pending. To come back: handraise inbox").format(count=pending))
 
 
+async def _do(
+    session: CliSession, question: Question, way: Way | Literal["put_back"] | None, terminal: Terminal
+) -> StyledLine:
+    """Open a question, or do something with it; returns what to tell above the list."""
+    desk, me, provenance = session.desk, session.me, Provenance(channel=CHANNEL)
+    match way:
+        case "take" if question.taker(datetime.now(UTC)) == me.id:
+            await desk.release(question.id, by=me, provenance=provenance)
+            text = gettext("Released.")
+        case "take":
+            await desk.take(question.id, by=me, provenance=provenance)
+            text = gettext("The others see that you are on this.")
+        case "not_for_me":
+            await desk.set_aside(question.id, by=me, provenance=provenance)
+            text = gettext("Not for you. To see what you set aside: handraise inbox --aside")
+        case "put_back":
+            await desk.put_back(question.id, by=me, provenance=provenance)
+            text = gettext("It is in your inbox again.")
+        case _:
+            return _notice(await answer_at_terminal(session, question, terminal=terminal, way=way), me.id)
+    return [("class:good", " ✓ "), ("", text)]
+
+
 def _notice(question: Question, me: str) -> StyledLine:
+    if question.outcome is None and question.is_aside(me, datetime.now(UTC)):
+        return [("", " " + gettext("It is out of your inbox. To see it: handraise inbox --aside"))]
     if question.outcome is None:
         voted = has_voted(question, me)
         text = gettext("Your vote is in; others must agree.") if voted else gettext("Left pending.")
@@ -94,8 +143,9 @@ def _notice(question: Question, me: str) -> StyledLine:
 class _Queue:
     """The list, kept up to date whether it is on the screen or not."""
 
-    def __init__(self, session: CliSession, terminal: Terminal) -> None:
+    def __init__(self, session: CliSession, terminal: Terminal, *, aside: bool = False) -> None:
         self.notice: StyledLine = []
+        self._aside = aside
         self._session = session
         self._terminal = terminal
         self._waiting = Rows()
@@ -123,7 +173,7 @@ class _Queue:
             tasks.create_task(self._listen())
             while True:
                 try:
-                    self._waiting = await rows_for(self._session)
+                    self._waiting = await rows_for(self._session, aside=self._aside)
                     self._notices = await self._session.find_notices()
                     self._loaded, self._trouble = True, ""
                 except HandraiseError as error:
@@ -149,15 +199,15 @@ class _Queue:
             except HandraiseError:
                 await asyncio.sleep(_LOOK_AGAIN)
 
-    async def pick(self) -> Entry | None:
-        """Show the list until a question is opened, or None when the person leaves."""
+    async def pick(self) -> tuple[Entry, Way | Literal["put_back"] | None] | None:
+        """Show the list until a question is opened or something is done with one; None when the person leaves."""
         self._app = Application(
             layout=Layout(
                 HSplit(
                     [
                         Window(FormattedTextControl(self._head), dont_extend_height=True),
                         Window(FormattedTextControl(self._list, focusable=True), always_hide_cursor=True),
-                        Window(FormattedTextControl(self._foot), height=1),
+                        Window(FormattedTextControl(self._foot), dont_extend_height=True, wrap_lines=True),
                     ]
                 )
             ),
@@ -169,7 +219,9 @@ class _Queue:
             refresh_interval=_REDRAW,
         )
         try:
-            picked: Entry | None = await self._app.run_async(handle_sigint=False)
+            picked: tuple[Entry, Way | Literal["put_back"] | None] | None = await self._app.run_async(
+                handle_sigint=False
+            )
         finally:
             self._app = None
         return picked
@@ -222,7 +274,14 @@ class _Queue:
         @keys.add("enter")
         def _take(event: KeyPressEvent) -> None:
             if (marked := self._marked) is not None:
-                event.app.exit(result=marked)
+                event.app.exit(result=(marked, None))
+
+        for letter, way in ({"p": "put_back"} if self._aside else _WAYS).items():
+
+            @keys.add(letter)
+            def _do_it(event: KeyPressEvent, way: str = way) -> None:
+                if (marked := self._marked) is not None:
+                    event.app.exit(result=(marked, way))
 
         @keys.add("q")
         @keys.add("c-c", eager=True)
@@ -264,6 +323,11 @@ class _Queue:
 
     def _foot(self) -> FormattedText:
         told = gettext("↑↓ move · enter opens · q quits")
+        if self._aside:
+            told = gettext("↑↓ move · enter opens · p puts it back · q quits")
+        elif self._marked is not None:
+            ways = gettext("s send back · t take · n not for me · z snooze · b bring in · o hand over")
+            told = f"{told}\n {ways}"
         if (marked := self._marked) is not None and marked.row.equal:
             is_open = marked.row.likeness in self._opened
             shows_all = gettext("→ shows all {count}").format(count=len(marked.row.equal) + 1)
@@ -295,6 +359,8 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
         told.append(text.format(votes=len(question.votes), count=question.quorum))
     if question.is_askers_turn:
         told.append(gettext("waiting for the agent's reply"))
+    if taken := taken_text(question, datetime.now(UTC), viewer=me):
+        told.insert(0, shown(taken))
     voted = gettext("you voted")
     mine = f"✓ {voted} · " if has_voted(question, me) else ""
     waits = bool(mine) or question.is_askers_turn

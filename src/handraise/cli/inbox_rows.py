@@ -57,8 +57,11 @@ class Entry:
         return self.row.question.id if self.equal is None else self.equal.id
 
 
-async def rows_for(session: CliSession) -> Rows:
-    """The questions that this person may answer. Any number of equal ones do not push others out of the list."""
+async def rows_for(session: CliSession, *, aside: bool = False) -> Rows:
+    """The questions that this person may answer. Any number of equal ones do not push others out of the list.
+
+    `aside` is for those that this person has set aside.
+    """
     places: list[tuple[str, int]] = []
     equals: dict[str, Equal] = {}
     whole: dict[str, Question] = {}
@@ -67,7 +70,7 @@ async def rows_for(session: CliSession) -> Rows:
     after: str | None = None
     while len(folds) < _MOST_ROWS and len(places) < _MOST_READ:
         page = await session.desk.list_pending(
-            recipient=session.me, order="urgency", after=after, limit=_AT_ONCE
+            recipient=session.me, order="urgency", after=after, limit=_AT_ONCE, aside=aside
         )
         for each in page.items:
             likeness = likeness_of(each, form_to_json(each.form))

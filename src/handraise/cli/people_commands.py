@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 import pydantic
@@ -15,16 +16,23 @@ from handraise.cli.environment import operator, settings_with, with_context
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
-from handraise.model.errors import PermissionDenied
+from handraise.desk.public_holidays import check_holidays
+from handraise.desk.rota_expansion import MAX_BYTES
+from handraise.model.errors import MissingExtra, PermissionDenied
+from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE, WorkspaceCalendars
 from handraise.model.identities import Person, Role, Session
 from handraise.model.json_values import text_problem
 from handraise.model.passkey_signatures import Passkey
 from handraise.model.people import Responder, responder_of
 from handraise.model.visible import visible_line
+from handraise.model.working_hours import WorkingHours
 from handraise.server import ServerContext
+from handraise.server.api.calendar_routes import follow_rota, rota_record
 from handraise.server.auth.issuer import issue_link, issue_question_link
 from handraise.server.mail_addresses import sync_email_address
+from handraise.server.rota_refresh import rota_problem
 from handraise.server.web.sign_in import sessions_of
+from handraise.wire.calendar_records import RotaRecord
 from handraise.wire.records import LinkRecord, QuestionLinkRecord
 from handraise.wire.requests import CreateQuestionLink, PutGroup, PutPerson
 
@@ -192,7 +200,7 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
 
     async def work(ctx: ServerContext) -> None:
         where = ctx.settings.workspace
-        person = await _find(ctx, name)
+        person = await find_person(ctx, name)
         others = [each async for each in _everybody(ctx) if each.id != name and each.role is Role.ADMIN]
         if person.role is Role.ADMIN and not others:
             raise CommandError(
@@ -212,7 +220,7 @@ def sessions(name: Name, *, workspace: Workspace = None) -> None:
     """List where somebody is signed in."""
 
     async def work(ctx: ServerContext) -> Sequence[Session]:
-        await _find(ctx, name)
+        await find_person(ctx, name)
         return await sessions_of(ctx, ctx.settings.workspace, name)
 
     found = with_context(work, workspace=workspace)
@@ -241,7 +249,7 @@ def passkeys(
 
     async def work(ctx: ServerContext) -> Sequence[Passkey]:
         where = ctx.settings.workspace
-        await _find(ctx, name)
+        await find_person(ctx, name)
         if remove and not await ctx.directory.remove_passkey(where, remove, person=name, by=operator()):
             raise CommandError(f"{name!r} has no such passkey. To see theirs: handraise people passkeys NAME")
         return await ctx.directory.passkeys(where, name)
@@ -282,7 +290,7 @@ def sign_out(
 
     async def work(ctx: ServerContext) -> int:
         where, number = ctx.settings.workspace, 0
-        await _find(ctx, name)
+        await find_person(ctx, name)
         while found := [
             each.id for each in await sessions_of(ctx, where, name) if session in (None, each.id)
         ]:
@@ -326,6 +334,152 @@ def set_group(
     )
 
 
+@groups.command("hours")
+def set_hours(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="The group's name, without group:. Without it, the whole workspace."
+        ),
+    ] = None,
+    *,
+    hours: Annotated[
+        str | None, typer.Option(metavar="HOURS", help="Such as 'Mon-Thu 09:00-17:30, Fri 09:00-15:00'.")
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="The time zone, such as Europe/Berlin.")
+    ] = None,
+    country: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Whose public holidays are free, such as DE.")
+    ] = None,
+    subdivision: Annotated[
+        str | None, typer.Option(metavar="CODE", help="The part of the country, such as BY.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the working hours.")] = False,
+    workspace: Workspace = None,
+) -> None:
+    """Set when a group works. Without options, list all working hours.
+
+    Timelines may count working time, such as "2 working hours". Outside its hours, a group gets no reminders, except at
+    high risk.
+    """
+    group = name or WHOLE_WORKSPACE
+    if name is not None and (not name.strip() or text_problem(name)):
+        raise CommandError(f"No group can be called {name!r}.")
+    if hours is None and not remove:
+        _show_hours(workspace)
+        return
+    asked = None if remove else _hours(hours, zone, country, subdivision)
+
+    async def work(ctx: ServerContext) -> None:
+        await ctx.directory.put_hours(ctx.settings.workspace, group, asked, by=operator())
+
+    with_context(work, workspace=workspace)
+    whose = f"group:{visible_line(name)}" if name else "The workspace"
+    said = (
+        "has no working hours" if asked is None else f"works {visible_line(asked.hours)} in {asked.time_zone}"
+    )
+    typer.echo(f"{whose} {said}.")
+
+
+@groups.command("rota")
+def set_rota(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The group's name, without group:")],
+    *,
+    calendar: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The https address of an iCalendar file.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An iCalendar file.", exists=True, dir_okay=False)
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Follow no calendar: notify the whole group.")
+    ] = False,
+    workspace: Workspace = None,
+) -> None:
+    """Let a group follow a calendar: only those on duty are notified. Without options, show who is on duty.
+
+    An event names the person as its attendee, or in its title. Everybody in the group may still answer.
+    """
+    if not name.strip() or text_problem(name):
+        raise CommandError(f"No group can be called {name!r}.")
+    if (calendar is not None) + (file is not None) + remove > 1:
+        raise CommandError("Give one of --calendar, --file and --remove.")
+    text = None if file is None else _calendar_text(file)
+
+    async def work(ctx: ServerContext) -> RotaRecord:
+        where = ctx.settings.workspace
+        if remove:
+            await ctx.directory.put_rota(where, name, None, by=operator())
+        elif calendar is not None and (problem := rota_problem(calendar, ctx.settings)):
+            raise CommandError(f"--calendar {problem}.")
+        elif calendar is not None or text is not None:
+            return await follow_rota(ctx, where, name, calendar or FILE, text=text, by=operator())
+        return rota_record(name, await ctx.directory.calendars(where))
+
+    found = with_context(work, workspace=workspace)
+    group = f"group:{visible_line(name)}"
+    if found.source is None:
+        typer.echo(f"{group} follows no calendar.")
+        return
+    typer.echo(f"{group} follows a calendar from {visible_line(found.source)}.")
+    if found.problem is not None:
+        typer.echo(f"It cannot be used, so the whole group is notified: {visible_line(found.problem)}.")
+    elif found.on_duty:
+        typer.echo(f"On duty now: {', '.join(map(visible_line, found.on_duty))}.")
+    else:
+        typer.echo("Nobody is on duty now, so the whole group is notified.")
+
+
+def _calendar_text(file: Path) -> str:
+    if file.stat().st_size > MAX_BYTES:
+        raise CommandError(f"{file} is longer than 1 MB.")
+    text = file.read_text(errors="replace")
+    if problem := text_problem(text):
+        raise CommandError(f"{file} {problem}.")
+    return text
+
+
+def _hours(hours: str | None, zone: str | None, country: str | None, subdivision: str | None) -> WorkingHours:
+    if zone is None:
+        raise CommandError("In which time zone? Give it, such as: --zone Europe/Berlin")
+    try:
+        asked = WorkingHours(time_zone=zone, hours=hours or "", country=country, subdivision=subdivision)
+        check_holidays(asked)
+    except pydantic.ValidationError as error:
+        found = error.errors()[0]
+        where = " ".join(str(each) for each in found["loc"])
+        raise CommandError(f"{where or 'This'}: {found['msg'].removeprefix('Value error, ')}.") from None
+    except (MissingExtra, ValueError) as error:
+        raise CommandError(f"{error}.") from None
+    return asked
+
+
+def _show_hours(workspace: str | None) -> None:
+    async def work(ctx: ServerContext) -> WorkspaceCalendars:
+        return await ctx.directory.calendars(ctx.settings.workspace)
+
+    found = [
+        each for each in with_context(work, workspace=workspace).groups.values() if each.hours is not None
+    ]
+    if not found:
+        typer.echo("No group has working hours. Set some: handraise groups hours NAME --hours … --zone …")
+        return
+    show_table(
+        ["GROUP", "HOURS", "TIME ZONE", "HOLIDAYS"],
+        [
+            [
+                each.group_name or "(the workspace)",
+                each.hours.hours,
+                each.hours.time_zone,
+                "-".join(part for part in (each.hours.country, each.hours.subdivision) if part),
+            ]
+            for each in found
+            if each.hours is not None
+        ],
+    )
+
+
 async def _everybody(ctx: ServerContext) -> AsyncIterator[Person]:
     after = None
     while page := await ctx.directory.people(ctx.settings.workspace, after=after, limit=_PAGE):
@@ -334,7 +488,8 @@ async def _everybody(ctx: ServerContext) -> AsyncIterator[Person]:
         after = page[-1].id
 
 
-async def _find(ctx: ServerContext, name: str) -> Person:
+async def find_person(ctx: ServerContext, name: str) -> Person:
+    """The person of this name, or an error that says what to do."""
     where = ctx.settings.workspace
     person = None if text_problem(name) else await ctx.directory.find_person(where, name)
     if person is None:

@@ -1,18 +1,18 @@
-"""`handraise list`, `show`, `history`, `answer`, `decline`, `take-back`, `report`, `withdraw` and `watch`."""
+"""`handraise list`, `show`, `history`, `decline`, `take-back`, `report`, `withdraw` and `watch`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from handraise.cli.answer_prompt import answer_at_terminal
-from handraise.cli.ask_commands import AsJson, json_or_text
-from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
+from handraise.cli.ask_commands import AsJson
+from handraise.cli.exit_codes import CommandError
+from handraise.cli.question_context import QuestionContext, context_of
 from handraise.cli.question_view import StyledLine, columns, form_lines, put, question_lines, wrapped
 from handraise.cli.session import CHANNEL, AsAsker, AsPerson, CliSession, Workspace, as_asker, as_person
 from handraise.cli.terminal_texts import (
@@ -27,23 +27,20 @@ from handraise.cli.terminal_texts import (
     shown_prompt,
     span_of,
 )
+from handraise.cli.typed_value import pending_for
 from handraise.model.agreement import has_voted
-from handraise.model.errors import InvalidAnswer, PermissionDenied, QuestionNotFound, ThreadMoved
+from handraise.model.errors import PermissionDenied, QuestionNotFound
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm
-from handraise.model.json_values import Json
 from handraise.model.outcomes import Status
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.model.typed_replies import NotAnAnswer, read_reply
-from handraise.model.validation import check_answer
 from handraise.presentation.agreement_text import still_needed
-from handraise.presentation.error_text import error_text, problem_text
+from handraise.presentation.sharing_text import taken_text
 from handraise.presentation.translation import gettext, grouped, ngettext
 from handraise.wire.records import EventRecord, QuestionRecord
 
 _LATEST = 100
-_MOST_LISTED = 1_000
 _AT_A_GLANCE = 200
 
 QuestionId = Annotated[str, typer.Argument(metavar="ID", help="The question's id, as `list` shows it.")]
@@ -67,6 +64,9 @@ def list_questions(
     until: Annotated[
         str | None, typer.Option(metavar="WHEN", help="Only questions settled before then; like --since.")
     ] = None,
+    aside: Annotated[
+        bool, typer.Option("--aside", help="Only those that you snoozed, or that are not for you.")
+    ] = False,
     limit: Annotated[
         int, typer.Option(metavar="N", min=0, help="The most settled questions to list; 0 for all.")
     ] = _LATEST,
@@ -78,7 +78,7 @@ def list_questions(
 
     async def work(session: CliSession) -> tuple[list[Question], bool, str]:
         if not settled:
-            found = await pending_for(session, everything=everything)
+            found = await pending_for(session, everything=everything, aside=aside)
         else:
             found = [
                 each
@@ -86,16 +86,20 @@ def list_questions(
                     session, everything=everything, ended=ended, at_most=limit or None
                 )
             ]
-        others = not (found or settled or everything) and await _others_wait(session)
+        others = not (found or settled or everything or aside) and await _others_wait(session)
         return found, others, session.me.id
 
     if (since or until) and not settled:
         raise typer.BadParameter("--since and --until are for settled questions: give --settled too.")
+    if aside and (settled or everything):
+        raise typer.BadParameter("--aside is for pending questions of yours: leave --settled and --all out.")
     ended = (None if since is None else instant_of(since), None if until is None else instant_of(until))
     found, others, me = as_person(work, name=name, workspace=workspace)
     if as_json:
         for question in found:
             typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
+    elif not found and aside:
+        typer.echo(gettext("You have set nothing aside."))
     elif not found and settled:
         typer.echo(gettext("Nothing has ended yet."))
     elif others:
@@ -111,19 +115,18 @@ def show(
 ) -> None:
     """Show a question: who asks, what, why, its status, and the conversation about it."""
 
-    async def work(session: CliSession) -> tuple[Question, Sequence[Event]]:
+    async def work(session: CliSession) -> tuple[Question, QuestionContext]:
         question = await session.desk.get(question_id)
-        has_more = question.votes or question.thread
-        return question, await session.desk.history(question_id) if has_more else ()
+        return question, await context_of(session, question)
 
-    question, events = as_person(work, name=name, workspace=workspace)
+    question, context = as_person(work, name=name, workspace=workspace)
     if as_json:
         typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
     else:
         choices = form_lines(question.form, columns())
         put(
             [
-                *question_lines(question, columns(), events),
+                *question_lines(question, columns(), context),
                 *choices,
                 *([[]] if choices else []),
                 *_next_steps(question),
@@ -147,61 +150,6 @@ def history(
             put(_event_lines(event, question.form))
 
 
-def answer(
-    question_id: QuestionId,
-    value: Annotated[
-        str | None,
-        typer.Argument(metavar="VALUE", help="The answer: a label, a number, a text, yes, approve, or JSON."),
-    ] = None,
-    *,
-    seen: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="How many messages of its conversation you have read, as `thread` shows them. An approval is "
-            "refused if there are others.",
-        ),
-    ] = None,
-    name: AsPerson = None,
-    workspace: Workspace = None,
-) -> None:
-    """Answer a question. Without a value, it is shown in the terminal and you are asked."""
-
-    async def work(session: CliSession) -> Question:
-        question = await session.desk.get(question_id)
-        if value is None:
-            return await answer_at_terminal(session, question)
-        return await session.desk.answer(
-            question_id,
-            _value_of(question, value),
-            by=session.me,
-            provenance=Provenance(channel=CHANNEL, seen=seen),
-        )
-
-    if value is None and seen is not None:
-        raise typer.BadParameter("--seen is for an answer that you give here: handraise answer ID VALUE.")
-
-    try:
-        question = as_person(work, name=name, workspace=workspace)
-    except InvalidAnswer as misfit:
-        why = "; ".join(map(problem_text, misfit.problems))
-        text = gettext(
-            "That answer does not fit: {problems}. It is kept as an attempt, and you can answer again."
-        )
-        raise CommandError(text.format(problems=why)) from None
-    except ThreadMoved as moved:
-        text = gettext("To read it: handraise thread {id}. To approve then: add --seen {count}")
-        told = text.format(id=question_id, count=moved.thread)
-        raise CommandError(f"{error_text(str(moved))} {told}") from None
-    except KeyboardInterrupt:
-        raise typer.Exit(STILL_PENDING) from None
-    if value is not None:
-        _print_result(question)
-    elif question.outcome is None and not any(vote.by for vote in question.votes):
-        raise typer.Exit(code_of(question))
-
-
 def decline(
     question_id: QuestionId,
     *,
@@ -209,14 +157,14 @@ def decline(
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
-    """Decline to answer a question."""
+    """Decline to answer a question: it ends for everyone. To leave it to the others: not-for-me."""
 
     async def work(session: CliSession) -> Question:
         return await session.desk.decline(
             question_id, by=session.me, reason=reason, provenance=Provenance(channel=CHANNEL)
         )
 
-    _print_result(as_person(work, name=name, workspace=workspace))
+    print_result(as_person(work, name=name, workspace=workspace))
 
 
 def take_back(
@@ -283,7 +231,7 @@ def withdraw(
             raise CommandError(
                 gettext("Say which: handraise withdraw ID, or --asker NAME for all that an agent asked.")
             )
-        _print_result(
+        print_result(
             as_asker(
                 lambda session: session.desk.withdraw(question_id, reason=reason),
                 name=name,
@@ -300,7 +248,7 @@ def withdraw(
         return await session.desk.withdraw(found.id, reason=reason, by=session.me)
 
     if question_id is not None:
-        _print_result(as_person(one, name=name, workspace=workspace))
+        print_result(as_person(one, name=name, workspace=workspace))
         return
     number = as_person(
         lambda session: session.desk.withdraw_all(asker, by=session.me, reason=reason),
@@ -353,20 +301,6 @@ async def _others_wait(session: CliSession) -> bool:
         return False
 
 
-async def pending_for(session: CliSession, *, everything: bool = False) -> list[Question]:
-    """The questions that this person may answer, or that this agent has asked; or all that they may see."""
-    found: list[Question] = []
-    after: str | None = None
-    recipient = session.me if session.may_answer and not everything else None
-    while len(found) < _MOST_LISTED:
-        page = await session.desk.list_pending(recipient=recipient, order="urgency", after=after)
-        found += page.items
-        after = page.next
-        if after is None:
-            break
-    return found
-
-
 async def settled_for(
     session: CliSession,
     *,
@@ -417,6 +351,7 @@ def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
         told += [age_words(question), end_words(question)]
         told += [gettext("you voted")] if has_voted(question, me) else []
         told += [gettext("waiting for the agent's reply")] if question.is_askers_turn else []
+        told.append(shown(taken_text(question, datetime.now(UTC), viewer=me)))
     else:
         ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"
         told += [ended, _shorten(outcome_words(question), _AT_A_GLANCE)]
@@ -427,7 +362,8 @@ def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
     ]
 
 
-def _print_result(question: Question) -> None:
+def print_result(question: Question) -> None:
+    """Print how a question ended, or what it still needs."""
     if question.status is Status.PENDING:
         text = gettext("Your vote is in: {votes} voted, and {count} must agree.")
         typer.echo(text.format(votes=len(question.votes), count=question.quorum))
@@ -442,18 +378,6 @@ def _next_steps(question: Question) -> list[StyledLine]:
         return []
     text = gettext("To answer: handraise answer {id}").format(id=shown(question.id))
     return [[("class:soft", text)]]
-
-
-def _value_of(question: Question, text: str) -> Json:
-    """The value of a typed text: a reply as in a chat, else JSON, else the text itself."""
-    read = read_reply(question, text)
-    if not isinstance(read, NotAnAnswer):
-        return read.value
-    meant = json_or_text(text)
-    try:
-        return check_answer(question.form, meant)
-    except InvalidAnswer:
-        return text if isinstance(meant, str) or not isinstance(meant, (dict, list)) else meant
 
 
 def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[StyledLine]:

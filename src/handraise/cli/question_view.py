@@ -22,6 +22,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
+from handraise.cli.question_context import QuestionContext
 from handraise.cli.terminal_texts import (
     age_words,
     ago_words,
@@ -36,20 +37,34 @@ from handraise.cli.terminal_texts import (
 )
 from handraise.model.agreement import can_still_agree, cast_votes
 from handraise.model.argument_order import reading_order
+from handraise.model.attachments import Attachment
+from handraise.model.briefs import Brief
 from handraise.model.events import Event
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, File, Form, MultiChoice, Open
 from handraise.model.json_values import Json
+from handraise.model.lifecycle import RETURNED_BALLOT
 from handraise.model.questions import Question
 from handraise.model.reports import Report
 from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.presentation import line_wrap
 from handraise.presentation.agreement_text import still_needed
+from handraise.presentation.brief_text import (
+    Preview,
+    brief_links,
+    brief_rows,
+    brief_title,
+    preview_title,
+    previews_of,
+    recommended_text,
+)
+from handraise.presentation.file_text import file_text
 from handraise.presentation.form_parts import parts_of
 from handraise.presentation.names import person_name, through
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.report_text import report_source, report_title, report_words
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.ruling_text import ruling_lines
+from handraise.presentation.sharing_text import brought_text, replacement_text, taken_text
 from handraise.presentation.translation import gettext, ngettext
 
 StyledLine: TypeAlias = list[tuple[str, str]]
@@ -74,22 +89,70 @@ _BAR = "│ "
 _ACTION_BAR = "┃ "
 _LONGEST_NAME = 24
 _DEEPEST = 6
+_DIGEST = 12
 
 
-def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[StyledLine]:
+_ALONE = QuestionContext()
+
+
+def question_lines(question: Question, width: int, context: QuestionContext = _ALONE) -> list[StyledLine]:
     """The whole question: who asks, what, why, its status, and the votes and messages in its history."""
-    lines = [_heading(question), []]
+    events = context.events
+    lines = [_heading(question), *_brought_lines(context, width), []]
     prompt = shown_markdown(question.prompt, width - len(_BAR))
     lines += [[("class:bar", _BAR), *line] for line in prompt]
     if question.context is not None:
         lines += [[("class:bar", _BAR.rstrip())], *_with_bar(value_lines(question.context), width)]
+    if previews := previews_of(question.form):
+        lines += [[("class:bar", _BAR.rstrip())], *_preview_lines(previews, width)]
     if names := _names(question):
         lines += [[("class:bar", _BAR.rstrip())], *_with_bar(names, width)]
-    lines += [[], *_standing(question, width), *_votes(question, events, width)]
+    if question.attachments:
+        lines += [[("class:bar", _BAR.rstrip())], *_with_bar(_file_lines(question.attachments), width)]
+        how = gettext("To save one: handraise save {id} DIGEST PATH").format(id=shown(question.id))
+        lines += wrapped([("class:soft", how)], width)
+    lines += [[], *_standing(question, width, context), *_votes(question, events, width)]
+    lines += _replacement_lines(question, context, width)
     if messages := messages_of(events):
         lines += [[], *thread_lines(question, messages, width)]
+    if isinstance(question.form, Approval) and question.form.brief is not None:
+        lines += [[], *_brief_lines(question.form.brief, width)]
     if isinstance(question.form, Approval):  # last, so that it is right above the decision
         lines += [[], *_action_lines(question, question.form, width)]
+    return lines
+
+
+def _brief_lines(brief: Brief, width: int) -> list[StyledLine]:
+    """What the agent says about the action, in its own words."""
+    told: list[StyledLine] = []
+    for row in brief_rows(brief):
+        words = [line for each in row.words for line in each.split("\n")]
+        if len(words) == 1:
+            told.append([("class:soft", f"{row.name}  "), ("", words[0])])
+        else:
+            mark = "• " if len(row.words) > 1 else ""
+            told += [
+                [("class:soft", row.name)],
+                *([("class:soft", f"  {mark}"), ("", each)] for each in words),
+            ]
+    for link in brief_links(brief):
+        told.append([("", f"{link.label} "), ("class:strong", link.host)])
+        told.append([("class:soft", "  "), ("", link.url)])
+    return [
+        [("class:strong", brief_title()), ("class:soft", f" · {gettext('Nobody has checked it.')}")],
+        *_with_bar(told, width),
+    ]
+
+
+def _preview_lines(previews: Sequence[Preview], width: int) -> list[StyledLine]:
+    """What the agent shows of its options."""
+    lines: list[StyledLine] = []
+    for place, preview in enumerate(previews):
+        if place:
+            lines.append([("class:bar", _BAR.rstrip())])
+        lines += _with_bar([[("class:strong", preview_title(preview))]], width)
+        inner = width - len(_BAR) - 2
+        lines += [[("class:bar", _BAR), ("", "  "), *line] for line in shown_markdown(preview.text, inner)]
     return lines
 
 
@@ -118,10 +181,16 @@ def message_lines(message: ThreadMessage, width: int) -> list[StyledLine]:
     told: list[StyledLine] = (
         [[("", line)] for line in shown_lines(message.text)] if message.text else [hidden]
     )
+    told += _file_lines(message.attachments)
     return [
         *wrapped([("", f"{message.number}. {head}"), ("class:soft", f" · {age}")], width),
         *_with_bar(told, width),
     ]
+
+
+def _file_lines(files: Sequence[Attachment]) -> list[StyledLine]:
+    """Files with their sizes, and how their digests begin."""
+    return [[("", shown(file_text(each))), ("class:soft", f"  {each.digest[:_DIGEST]}")] for each in files]
 
 
 def turn_lines(question: Question, width: int) -> list[StyledLine]:
@@ -149,7 +218,7 @@ def form_lines(form: AnyForm, width: int) -> list[StyledLine]:
                 if isinstance(field.form, Choice | MultiChoice):
                     lines += [[("", "  "), *line] for line in _option_lines(field.form)]
             return _with_bar(lines, width)
-        case Open() | Confirm() | Approval():
+        case Open() | Confirm() | File() | Approval():
             return []
         case _:
             assert_never(form)
@@ -175,13 +244,13 @@ def value_lines(value: Json, depth: int = 0) -> list[StyledLine]:
 def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int) -> list[StyledLine]:
     """What was changed, argument by argument."""
     lines: list[StyledLine] = []
-    for name, value in after.items():
-        if before.get(name) != value:
-            lines += wrapped([("class:strong", shown(name))], width)
-            lines += _with_bar(
-                [[("class:bad", json_words(before.get(name)))]], width, bar="- ", style="class:bad"
-            )
-            lines += _with_bar([[("class:good", json_words(value))]], width, bar="+ ", style="class:good")
+    for name in dict.fromkeys((*after, *before)):
+        if name in before and name in after and before[name] == after[name]:
+            continue
+        lines += wrapped([("class:strong", shown(name))], width)
+        for arguments, sign, style in ((before, "- ", "class:bad"), (after, "+ ", "class:good")):
+            if name in arguments:
+                lines += _with_bar([[(style, json_words(arguments[name]))]], width, bar=sign, style=style)
     return lines
 
 
@@ -267,7 +336,38 @@ def _names(question: Question) -> list[StyledLine]:
     return [[("class:soft", each)] for each in told]
 
 
-def _standing(question: Question, width: int) -> list[StyledLine]:
+def _brought_lines(context: QuestionContext, width: int) -> list[StyledLine]:
+    """Who brought the reader in, and why."""
+    found = None if context.reader is None else brought_text(context.events, context.reader.principals)
+    if found is None:
+        return []
+    text, reason = found
+    told: list[StyledLine] = [[("", line)] for line in shown_lines(reason or "")] if reason else []
+    said = shown(text)
+    return [
+        *wrapped([("class:strong", f"{said}:" if reason else f"{said}.")], width),
+        *_with_bar(told, width),
+    ]
+
+
+def _replacement_lines(question: Question, context: QuestionContext, width: int) -> list[StyledLine]:
+    """What it replaces, why that was sent back, and what is different now."""
+    viewer = "" if context.reader is None else context.reader.id
+    found = replacement_text(question, context.replaced, viewer=viewer)
+    if found is None:
+        return []
+    said = shown(found.sentence)
+    lines = [[], *wrapped([("class:strong", f"{said}:" if found.reason else f"{said}.")], width)]
+    if found.reason:
+        lines += _with_bar([[("", line)] for line in shown_lines(found.reason)], width)
+    if found.before is not None and found.after is not None:
+        changes = difference_lines(found.before, found.after, width)
+        told = gettext("What is different now") if changes else gettext("The action is the same as before.")
+        lines += [[], [("class:strong", told)], *changes]
+    return lines
+
+
+def _standing(question: Question, width: int, context: QuestionContext) -> list[StyledLine]:
     """The facts about it: the kind of answer, and its status."""
     facts = [] if question.audience else [gettext("To anyone")]
     facts.append(gettext("An approval") if isinstance(question.form, Approval) else kind_words(question.form))
@@ -280,6 +380,13 @@ def _standing(question: Question, width: int) -> list[StyledLine]:
         facts.append(text.format(count=count))
     facts.append(shown(question.id))
     lines = wrapped([("class:soft", " · ".join(facts))], width)
+    viewer = "" if context.reader is None else context.reader.id
+    if told := taken_text(question, datetime.now(UTC), viewer=viewer):
+        said = gettext("You are on this.") if question.taken_by == viewer else f"{shown(told)}."
+        lines += wrapped([("class:strong", said)], width)
+    if question.replaced_by is not None:
+        told = gettext("Another question was asked instead: {id}").format(id=shown(question.replaced_by))
+        lines += wrapped([("class:strong", told)], width)
     for line in ruling_lines(question):
         lines += wrapped([("class:soft", line)], width)
     if question.outcome is not None:
@@ -307,7 +414,8 @@ def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[
     form = question.form
     for vote in cast_votes(question, events):
         if vote.value is None:
-            what = gettext("{person} declined")
+            sent_back = vote.ballot == RETURNED_BALLOT
+            what = gettext("{person} sent it back") if sent_back else gettext("{person} declined")
         else:
             what = gettext("{person} voted: {answer}").replace("{answer}", answer_words(form, vote.value))
         start, _, end = what.partition("{person}")
@@ -341,6 +449,8 @@ def _option_lines(form: Choice | MultiChoice) -> Iterator[StyledLine]:
         yield [("class:soft", f"{place:>2}  "), ("", shown(option.label))]
         if option.description:
             yield [("", "    "), ("class:soft", shown(option.description))]
+        if told := recommended_text(option):
+            yield [("", "    "), ("class:good", shown(told))]
 
 
 def _text_block(text: str) -> list[StyledLine]:

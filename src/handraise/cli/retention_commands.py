@@ -203,6 +203,7 @@ def erase(
             gone += await ledger.erase(where, ids[first : first + _AT_ONCE], by=operator())
         if person is not None:
             await ledger.erase_person(where, person)
+        await ctx.engine.attachments.remove_unused()  # where the bytes are not in the database
         return ids, gone, await ledger.scrub()
 
     ids, gone, scrubbed = with_context(work, workspace=workspace)

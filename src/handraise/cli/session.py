@@ -177,6 +177,8 @@ async def _on_store(
             backend.bus,
             directory=backend.directory,
             policies=backend.policies,
+            files=backend.files,
+            blobs=backend.blobs,
             workspace=where,
             asker=me.id,
             receipt_key=receipt_key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -22,6 +23,7 @@ from handraise.presentation.event_text import event_text
 from handraise.presentation.form_text import hint_of, kind_text, typed_hint
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_text import text_lines
+from handraise.presentation.names import listed, recipient_name
 from handraise.presentation.outcome_text import outcome_details, outcome_text
 from handraise.presentation.translation import current_locale, gettext, gettext_noop
 
@@ -73,6 +75,28 @@ def span_of(text: str) -> timedelta:
     return span
 
 
+def future_of(text: str) -> datetime:
+    """A time in the future as a person writes it: a span from now, or a date and time, in local time without an offset."""
+    now = datetime.now(UTC)
+    try:
+        at = datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        try:
+            at = now + span_of(text)
+        except (typer.BadParameter, OverflowError):
+            raise typer.BadParameter(
+                f"{text!r} is not a span such as 2h, or a time such as 2026-11-20T09:00."
+            ) from None
+    if at <= now:
+        raise typer.BadParameter(f"{text!r} is in the past.")
+    return at
+
+
+def names_words(people: Sequence[str]) -> str:
+    """People and groups in a sentence."""
+    return shown(listed([recipient_name(each) for each in people]))
+
+
 def span_words(span: timedelta) -> str:
     """A span as people say it: in its largest unit, and also in the next one if it is short."""
     seconds = int(abs(span.total_seconds()))
@@ -97,6 +121,14 @@ def ago_words(age: timedelta) -> str:
     if age < timedelta(seconds=5):
         return gettext("just now")
     return gettext("{span} ago").format(span=span_words(age))
+
+
+def moment_words(at: datetime) -> str:
+    """A time in the time zone of the terminal; without its day if that is today."""
+    local = at.astimezone()
+    return (
+        f"{local:%H:%M}" if local.date() == datetime.now().astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+    )
 
 
 def end_words(question: Question) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from handraise.cli.file_commands import attach_paths
 from handraise.cli.question_view import StyledLine, columns, put, thread_lines, wrapped
 from handraise.cli.session import CHANNEL, AsAsker, AsPerson, CliSession, Workspace, as_asker, as_person
 from handraise.cli.terminal_texts import json_line, shown
@@ -83,13 +85,20 @@ def reply(
             help="The number of the message that you reply to, and all before it. Default: all so far.",
         ),
     ] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="A file that belongs to the reply; give it once for each."),
+    ] = None,
     name: AsAsker = None,
     workspace: Workspace = None,
 ) -> None:
     """Reply to what people asked about your question. Who had approved it must approve it again."""
-    question = as_asker(
-        lambda session: session.desk.reply(question_id, text, to=to), name=name, workspace=workspace
-    )
+
+    async def work(session: CliSession) -> Question:
+        files = await attach_paths(session, attach or ())
+        return await session.desk.reply(question_id, text, to=to, attachments=files)
+
+    question = as_asker(work, name=name, workspace=workspace)
     if question.is_askers_turn:
         told = gettext("Replied. Somebody has asked something else since: handraise thread {id}")
         typer.echo(told.format(id=shown(question.id)))

@@ -10,6 +10,7 @@ from itertools import islice
 
 from handraise.client.http_transport import HttpTransport
 from handraise.model.errors import DeskClosed
+from handraise.model.outcomes import Status
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Ref
 from handraise.ports import HintHandler
@@ -17,7 +18,7 @@ from handraise.wire.records import EventRecord, OutcomeStates
 
 _log = logging.getLogger(__name__)
 
-SETTLED = frozenset({"answered", "declined", "expired", "withdrawn", "exhausted"})
+SETTLED = frozenset(status.value for status in Status if status is not Status.PENDING)
 MOST_IDS = 200
 """How many questions one request to a server may ask about."""
 

@@ -76,15 +76,17 @@ class HttpTransport:
         query: Mapping[str, Any] | None = None,
         wait: float = 0.0,
         opening: bool = False,
+        content: bytes | None = None,
     ) -> bytes | None:
         """Return the server's response, or None if it is empty; raises the error that the server returns.
 
-        The other arguments describe the request, for that error. The first request of a desk is `opening`: it
+        `content` is a body that is no JSON. The other arguments describe the request, for that error. The first request of a desk is `opening`: it
         is retried for a shorter time than others, and not at all if something other than a Handraise server
         answers.
         """
         headers = {"authorization": f"Bearer {token}"}
-        content = None
+        if content is not None:
+            headers["content-type"] = "application/octet-stream"
         # Posting the same id again is safe by itself, and an idempotency key would cost the server as much as
         # the post.
         if method == "POST" and not (isinstance(body, PostQuestion) and body.id):

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Collection, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 
@@ -14,9 +24,12 @@ import pydantic
 
 from handraise.client.event_listener import MOST_IDS, ServerHints
 from handraise.client.http_transport import HttpTransport
+from handraise.model.attachments import DIGEST, Attachment, plain_value
+from handraise.model.bulk_answers import MOST_ANSWERS, BulkAnswer, BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions, check_key
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
+    AttachmentNotFound,
     InvalidAnswer,
     KeyConflict,
     PermissionDenied,
@@ -30,18 +43,19 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder, responder_of
-from handraise.model.problems import InvalidQuestion, Problem
+from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
     UNKNOWN,
     Provenance,
     check_problems,
     check_provenance,
+    check_reason,
     check_texts,
     keepable,
 )
 from handraise.model.questions import Question, Ref
 from handraise.model.report_validation import check_report
-from handraise.model.thread_messages import check_message
+from handraise.model.thread_messages import check_attachments, check_message
 from handraise.model.validation import value_problems
 from handraise.ports import Bus, Durability, IdFactory, Recovered
 from handraise.ports.desk import (
@@ -52,12 +66,14 @@ from handraise.ports.desk import (
     OpenedIn,
     Order,
     Page,
+    check_bulk_items,
     check_id,
     check_lease,
     check_limit,
     check_max_age,
 )
 from handraise.waiters import Waiters
+from handraise.wire.bulk_records import AnswerResults
 from handraise.wire.credentials import Credentials
 from handraise.wire.problem_documents import ConflictingQuestion
 from handraise.wire.receipt_records import ReceiptToken
@@ -79,9 +95,13 @@ from handraise.wire.records import (
 )
 from handraise.wire.requests import (
     QUESTION_ID,
+    AnswerAll,
+    AnswerItem,
     AnswerQuestion,
+    BringIn,
     ClaimSending,
     ConsumeQuestion,
+    DeclineItem,
     DeclineQuestion,
     JoinQuestion,
     MarkSent,
@@ -92,6 +112,9 @@ from handraise.wire.requests import (
     ReplyToPeople,
     ReportQuestion,
     Request,
+    SendBack,
+    SetAside,
+    ShareQuestion,
     TakeBack,
     WithdrawAll,
     WithdrawQuestion,
@@ -101,6 +124,8 @@ from handraise.wire.requests import (
 T = TypeVar("T", bound=pydantic.BaseModel)
 
 _POLL_INTERVAL = 5.0
+_MOST_BYTES = 400_000
+"""The size of one request with several answers."""
 _FEED_CURSOR = re.compile(r"[0-9.]*")
 
 
@@ -287,6 +312,7 @@ class RemoteDesk(Desk):
         provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.answer`."""
+        value = plain_value(value)
         provenance = provenance or UNKNOWN
         check_provenance(self._limits, provenance)
         if problems := value_problems(value):  # no request can carry it
@@ -328,6 +354,61 @@ class RemoteDesk(Desk):
         check_provenance(self._limits, provenance, reason=reason)
         body = DeclineQuestion(reason=reason, **provenance.record())
         return await self._respond(question_id, "decline", by, body)
+
+    async def send_back(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.send_back`."""
+        check_reason(reason)
+        provenance = provenance or UNKNOWN
+        check_provenance(self._limits, provenance, reason=reason)
+        body = SendBack(reason=reason, **provenance.record())
+        return await self._respond(question_id, "send-back", by, body)
+
+    async def answer_all(self, items: Sequence[BulkItem], *, by: str | Responder) -> Sequence[BulkResult]:
+        """See `Desk.answer_all`."""
+        check_bulk_items(items)
+        responder = responder_of(by)
+        self._shared.opened_in.check()
+        found: dict[str, BulkResult] = {}
+        bodies: list[AnswerItem | DeclineItem] = []
+        for item in items:
+            try:
+                bodies.append(await self._item(item, responder))
+            except HandraiseError as error:
+                found[item.question_id] = BulkResult(item.question_id, error=error)
+        for answers in _requests(bodies):
+            said = await self._session.transport.call(
+                "POST",
+                "/v1/answers",
+                token=await self._session.credentials.person(self._workspace, responder),
+                body=AnswerAll(answers=answers),
+                workspace=self._workspace,
+                actor=responder.id,
+            )
+            for record in _read(AnswerResults, said).results:
+                found[record.question_id] = record.result(workspace=self._workspace, actor=responder.id)
+        if any(item.question_id not in found for item in items):
+            raise StoreUnavailable("The server did not say what came of every answer.")
+        return [found[item.question_id] for item in items]
+
+    async def _item(self, item: BulkItem, responder: Responder) -> AnswerItem | DeclineItem:
+        """One of several answers as it is sent; raises why it cannot be sent."""
+        _path(item.question_id, self._workspace)
+        provenance = item.provenance or UNKNOWN
+        said_besides = {"question_id": item.question_id, "by": responder.id, **provenance.record()}
+        if isinstance(item, BulkAnswer):
+            check_provenance(self._limits, provenance)
+            if value_problems(item.value):
+                await self.answer(item.question_id, item.value, by=responder, provenance=provenance)
+            return AnswerItem(value=item.value, **said_besides)
+        check_provenance(self._limits, provenance, reason=item.reason)
+        return DeclineItem(decline=True, reason=item.reason, **said_besides)
 
     async def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
@@ -433,10 +514,117 @@ class RemoteDesk(Desk):
         check_provenance(self._limits, provenance)
         return await self._respond(question_id, what, by, WriteMessage(text=text, **provenance.record()))
 
-    async def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+    async def take(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.take`."""
+        return await self._share(question_id, "take", by, ShareQuestion, provenance)
+
+    async def release(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.release`."""
+        return await self._share(question_id, "release", by, ShareQuestion, provenance)
+
+    async def bring_in(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.bring_in`."""
+        check_texts(self._limits, reason=reason)
+        body = partial(BringIn, people=tuple(people), reason=reason)
+        return await self._share(question_id, "bring-in", by, body, provenance)
+
+    async def hand_over(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.hand_over`."""
+        check_texts(self._limits, reason=reason)
+        body = partial(BringIn, people=tuple(people), reason=reason)
+        return await self._share(question_id, "hand-over", by, body, provenance)
+
+    async def set_aside(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        until: datetime | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.set_aside`."""
+        return await self._share(question_id, "set-aside", by, partial(SetAside, until=until), provenance)
+
+    async def put_back(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.put_back`."""
+        return await self._share(question_id, "put-back", by, ShareQuestion, provenance)
+
+    async def _share(
+        self,
+        question_id: str,
+        what: str,
+        by: str | Responder,
+        body: Callable[..., Request],
+        provenance: Provenance | None,
+    ) -> Question:
+        provenance = provenance or UNKNOWN
+        check_provenance(self._limits, provenance)
+        return await self._respond(question_id, what, by, body(**provenance.record()))
+
+    async def _store_attachment(
+        self, attachment: Attachment, data: bytes, by: str | Responder | None
+    ) -> None:
+        if by is None:
+            actor, token = self._asker, await self._session.credentials.agent(self._workspace, self._asker)
+        else:
+            responder = responder_of(by)
+            actor, token = responder.id, await self._session.credentials.person(self._workspace, responder)
+        await self._session.transport.call(
+            "POST",
+            "/v1/files",
+            token=token,
+            workspace=self._workspace,
+            actor=actor,
+            query={"name": attachment.name, "media_type": attachment.media_type},
+            content=data,
+        )
+
+    async def read_attachment(self, question_id: str, digest: str) -> bytes:
+        """See `Desk.read_attachment`."""
+        path = _path(question_id, self._workspace)
+        if not DIGEST.fullmatch(digest):
+            await self.get(question_id)
+            raise AttachmentNotFound(digest, question_id)
+        data = await self._as_reader(f"{path}/files/{digest}", subject=question_id) or b""
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise StoreUnavailable(f"The bytes of file {digest} are not those that were uploaded.")
+        return data
+
+    async def reply(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        to: int | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> Question:
         """See `Desk.reply`."""
         check_message(self._limits, text)
-        return _question(await self._to_question(question_id, "reply", body=ReplyToPeople(text=text, to=to)))
+        check_attachments(self._limits, attachments)
+        body = ReplyToPeople(text=text, to=to, attachments=tuple(attachments))
+        return _question(await self._to_question(question_id, "reply", body=body))
 
     async def _changes_of(self, question_id: str) -> AsyncGenerator[None, None]:
         self._ref(question_id)
@@ -490,6 +678,7 @@ class RemoteDesk(Desk):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        aside: bool = False,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
@@ -503,6 +692,7 @@ class RemoteDesk(Desk):
             recipient,
             conversation=conversation,
             asker=asker,
+            aside=aside or None,
             order=None if by_age else order,
             after=after,
             limit=limit,
@@ -526,6 +716,13 @@ class RemoteDesk(Desk):
         return await self._page(
             recipient, status="settled", conversation=conversation, asker=asker, after=after, limit=limit
         )
+
+    async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
+        """See `Desk.list_followers`."""
+        check_limit(limit)
+        path = f"{_path(question_id, self._workspace)}/followers"
+        said = await self._as_reader(path, subject=question_id, query={"limit": limit})
+        return [record.question() for record in _read(QuestionPage, said).items]
 
     async def history(self, question_id: str) -> Sequence[Event]:
         """See `Desk.history`."""
@@ -653,6 +850,21 @@ async def _outcomes(transport: HttpTransport, token: str, refs: Collection[Ref])
         found |= {places[state.id]: state.outcome.outcome() for state in states.settled if state.outcome}
         found |= {places[unknown]: None for unknown in states.unknown}
     return found
+
+
+def _requests(bodies: Sequence[AnswerItem | DeclineItem]) -> Iterator[tuple[AnswerItem | DeclineItem, ...]]:
+    """The answers in parts that a server accepts in one request."""
+    part: list[AnswerItem | DeclineItem] = []
+    size = 0
+    for body in bodies:
+        length = len(body.model_dump_json().encode())
+        if part and (len(part) == MOST_ANSWERS or size + length > _MOST_BYTES):
+            yield tuple(part)
+            part, size = [], 0
+        part.append(body)
+        size += length
+    if part:
+        yield tuple(part)
 
 
 def _path(question_id: str, workspace: str) -> str:

@@ -29,15 +29,17 @@ from handraise.conversations.asks import (
     state_of,
 )
 from handraise.conversations.chat_messages import AgentReply, IncomingMessage
-from handraise.conversations.chat_texts import asking_again, giving_up
+from handraise.conversations.chat_texts import asking_again, giving_up, left_to_others, sent_back
 from handraise.conversations.conversation_errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.turns import Turn, current_turn
-from handraise.errors import ThreadMoved
+from handraise.errors import CannotShare, ThreadMoved
 from handraise.forms import NotAnAnswer, Understood, read_reply
 from handraise.model.answer_types import FormSource, python_value
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, JsonValue
 from handraise.model.provenance import Provenance
+from handraise.model.typed_replies import SendsBack, SetsAside, read_deed
+from handraise.outcomes import Returned
 from handraise.presentation.plain_text import too_late
 
 OnSufficient = Callable[[Json, Json], Awaitable[AgentReply] | AgentReply]
@@ -149,14 +151,22 @@ class Agent(ABC):
     ) -> AgentReply:
         """Judge a reply; then continue with the answer, ask the same question again, or give up.
 
+        "send back: …" sends the question back: that continues without an answer, and `AgentReply.outcome` says what to
+        change. "not for me" leaves it to the others who may answer.
         A reply to a question that ended meanwhile is not used, and its author is told.
         """
         turn = self._turn()
         self._own(turn, pending.record)
         turn.spend(pending.id)
-        verdict = await self.evaluate_answer(pending, reply, validator=validator, judge=judge)
+        deed = read_deed(pending.record, reply)
         try:
-            outcome, reason = await self._record(turn, pending, reply, verdict)
+            if isinstance(deed, SetsAside):
+                return await self._set_aside(turn, pending)
+            if isinstance(deed, SendsBack):
+                outcome, reason = await self._send_back(turn, pending, deed)
+            else:
+                verdict = await self.evaluate_answer(pending, reply, validator=validator, judge=judge)
+                outcome, reason = await self._record(turn, pending, reply, verdict)
         except AlreadySettled as late:
             return AgentReply(too_late(late.outcome), outcome=late.outcome)
         if outcome is None:
@@ -165,7 +175,7 @@ class Agent(ABC):
         if isinstance(outcome, Answered):
             value = python_value(pending.record.form, outcome.value)
             return replace(await _result(on_sufficient(value, pending.context)), outcome=outcome)
-        await turn.say(giving_up(pending.record))
+        await turn.say(sent_back() if isinstance(outcome, Returned) else giving_up(pending.record))
         after = AgentReply() if on_insufficient is None else await _result(on_insufficient(pending.context))
         return replace(after, outcome=outcome)
 
@@ -227,6 +237,30 @@ class Agent(ABC):
         if pending.outcome is None and not pending.was_sent:
             raise PermissionDenied(self.name, "that question has not been sent, so nobody has replied to it")
         return pending
+
+    async def _send_back(
+        self, turn: Turn, pending: PendingAsk, deed: SendsBack
+    ) -> tuple[Outcome | None, str]:
+        """Send the question back: returns the outcome, or why that did not work."""
+        provenance = Provenance(channel=turn.channel.name)
+        try:
+            returned = await self._desk(turn).send_back(
+                pending.id, by=turn.responder, reason=deed.reason, provenance=provenance
+            )
+        except InvalidAnswer as misfit:
+            return None, "; ".join(problem.message for problem in misfit.problems)
+        return returned.outcome, ""
+
+    async def _set_aside(self, turn: Turn, pending: PendingAsk) -> AgentReply:
+        """Leave the question to the others who may answer."""
+        provenance = Provenance(channel=turn.channel.name)
+        try:
+            await self._desk(turn).set_aside(pending.id, by=turn.responder, provenance=provenance)
+        except CannotShare as impossible:
+            await turn.say(asking_again(pending.record, "; ".join(map(str, impossible.problems))))
+        else:
+            await turn.say(left_to_others())
+        return AgentReply(waiting_for=pending.id)
 
     async def _record(
         self, turn: Turn, pending: PendingAsk, reply: str, verdict: Understood | NotAnAnswer

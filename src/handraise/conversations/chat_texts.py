@@ -19,3 +19,13 @@ def giving_up(question: Question) -> str:
     """Say that the question is given up, because no reply could be used."""
     text = gettext("I did not get an answer that I can use, so I leave this out for now: {prompt}")
     return text.format(prompt=question.prompt)
+
+
+def sent_back() -> str:
+    """Say that the question was sent back to the agent."""
+    return gettext("Sent back. The agent is told what to change.")
+
+
+def left_to_others() -> str:
+    """Say that somebody is not asked any more."""
+    return gettext("You are not asked this any more. The others still are.")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack, overload
 
+from handraise.model.attachments import Attachment
+from handraise.model.bulk_answers import BulkItem, BulkResult
 from handraise.model.drafting import QuestionOptions
 from handraise.model.durations import Span
 from handraise.model.errors import DeskClosed, WrongLoop
@@ -244,6 +247,21 @@ class BlockingDesk:
         """See `Desk.decline`."""
         return self._loop.run(self._desk.decline(question_id, by=by, reason=reason, provenance=provenance))
 
+    def send_back(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.send_back`."""
+        return self._loop.run(self._desk.send_back(question_id, by=by, reason=reason, provenance=provenance))
+
+    def answer_all(self, items: Sequence[BulkItem], *, by: str | Responder) -> Sequence[BulkResult]:
+        """See `Desk.answer_all`."""
+        return self._loop.run(self._desk.answer_all(items, by=by))
+
     def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
     ) -> Question:
@@ -328,9 +346,88 @@ class BlockingDesk:
         """See `Desk.note`."""
         return self._loop.run(self._desk.note(question_id, text, by=by, provenance=provenance))
 
-    def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+    def take(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.take`."""
+        return self._loop.run(self._desk.take(question_id, by=by, provenance=provenance))
+
+    def release(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.release`."""
+        return self._loop.run(self._desk.release(question_id, by=by, provenance=provenance))
+
+    def bring_in(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.bring_in`."""
+        return self._loop.run(
+            self._desk.bring_in(question_id, people, by=by, reason=reason, provenance=provenance)
+        )
+
+    def hand_over(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.hand_over`."""
+        return self._loop.run(
+            self._desk.hand_over(question_id, people, by=by, reason=reason, provenance=provenance)
+        )
+
+    def set_aside(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        until: datetime | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.set_aside`."""
+        return self._loop.run(self._desk.set_aside(question_id, by=by, until=until, provenance=provenance))
+
+    def put_back(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.put_back`."""
+        return self._loop.run(self._desk.put_back(question_id, by=by, provenance=provenance))
+
+    def attach(
+        self,
+        data: bytes | os.PathLike[str],
+        *,
+        name: str | None = None,
+        media_type: str | None = None,
+        by: str | Responder | None = None,
+    ) -> Attachment:
+        """See `Desk.attach`."""
+        return self._loop.run(self._desk.attach(data, name=name, media_type=media_type, by=by))
+
+    def read_attachment(self, question_id: str, digest: str) -> bytes:
+        """See `Desk.read_attachment`."""
+        return self._loop.run(self._desk.read_attachment(question_id, digest))
+
+    def reply(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        to: int | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> Question:
         """See `Desk.reply`."""
-        return self._loop.run(self._desk.reply(question_id, text, to=to))
+        return self._loop.run(self._desk.reply(question_id, text, to=to, attachments=attachments))
 
     def thread(self, question_id: str) -> Sequence[ThreadMessage]:
         """See `Desk.thread`."""
@@ -375,6 +472,7 @@ class BlockingDesk:
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        aside: bool = False,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
@@ -385,6 +483,7 @@ class BlockingDesk:
                 conversation=conversation,
                 recipient=recipient,
                 asker=asker,
+                aside=aside,
                 order=order,
                 after=after,
                 limit=limit,
@@ -406,6 +505,10 @@ class BlockingDesk:
                 conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
             )
         )
+
+    def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
+        """See `Desk.list_followers`."""
+        return self._loop.run(self._desk.list_followers(question_id, limit=limit))
 
     def history(self, question_id: str) -> Sequence[Event]:
         """See `Desk.history`."""

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import pydantic
 
 from handraise.desk.engine import Engine
+from handraise.desk.public_holidays import holidays_of
 from handraise.model.deliveries import Address, Reason
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import EventKind
+from handraise.model.group_calendars import WorkspaceCalendars
+from handraise.model.people import GROUP
 from handraise.model.questions import Question, Ref, open_stage
-from handraise.model.routing import Notification, Recent, Routing, names_for, plan
+from handraise.model.routing import (
+    Notification,
+    Recent,
+    Routing,
+    deputies_among,
+    names_for,
+    plan,
+    with_deputies,
+)
+from handraise.model.working_hours import NoWorkingTime, next_open
 from handraise.ports import Directory
 from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
 
@@ -25,9 +37,12 @@ _WORKSPACES = 1_000
 _HOUR = timedelta(hours=1)
 _REASONS: Mapping[EventKind, Reason] = {
     EventKind.ASKED: "asked",
+    EventKind.OPENED: "asked",
     EventKind.VOTED: "asked",  # of the people of a stage that the vote has opened
     EventKind.REMINDED: "reminded",
     EventKind.ESCALATED: "escalated",
+    EventKind.BROUGHT_IN: "brought_in",
+    EventKind.HANDED_OVER: "brought_in",
     EventKind.NOTED: "noted",
     EventKind.REPLIED: "replied",
 }
@@ -64,6 +79,13 @@ class DeliveryPlanner:
     async def _route(self, workspace: str, entries: Sequence[OutboxEntry]) -> int:
         policy = await self._policy(workspace)
         members = await self._directory.groups(workspace)
+        away = await self._directory.away(workspace)
+        calendars = await self._directory.calendars(workspace)
+        on_duty = {
+            name: each.on_duty(calendars.now)
+            for name, each in calendars.groups.items()
+            if each.rota is not None and each.problem is None
+        }
         recent = Recent.nothing()
         if policy.counts:
             recent = await self._outbox.recent(workspace, since=entries[0].now - _HOUR)
@@ -74,12 +96,22 @@ class DeliveryPlanner:
             entry.number: _notification_for(entry, questions[entry.question_id]) for entry in entries
         }
         names = {
-            number: names_for(notification, policy, members)
+            entry.number: _without_aside(
+                names_for(notification, policy, members, on_duty), notification, entry.now
+            )
+            for entry in entries
+            if (notification := notifications[entry.number])
+        }
+        deputies = {
+            number: deputies_among(notification, names[number], away, members)
             for number, notification in notifications.items()
             if notification
         }
-        wanted: Collection[str] = {name for each in names.values() for name in each}
+        wanted = {name for each in names.values() for name in each}
+        wanted |= {deputy for each in deputies.values() for deputy in each.values()}
         addresses = await self._outbox.addresses(workspace, wanted)
+        reachable = {each.recipient for each in addresses if self._rate_limit_key_of(each) is not None}
+        names = {number: with_deputies(each, deputies[number], reachable) for number, each in names.items()}
         routed = []
         for entry in entries:
             notification = notifications[entry.number]
@@ -94,6 +126,7 @@ class DeliveryPlanner:
                 rate_limit_key_of=self._rate_limit_key_of,
                 recent=recent,
                 now=entry.now,
+                opens=_opens(calendars, names[entry.number], entry.now),
             )
             nobody = not planned.deliveries and not planned.left_out
             routed.append(RoutedEntry(entry=entry, deliveries=planned.deliveries, nobody=nobody))
@@ -111,10 +144,33 @@ class DeliveryPlanner:
             return Routing()
 
 
+def _without_aside(names: Mapping[str, str], notification: Notification, now: datetime) -> dict[str, str]:
+    """Leave out people who do not want the question in their inbox. Who is brought in after that is told once."""
+    question = notification.question
+    if not question.aside or notification.reason == "brought_in":
+        return dict(names)
+    return {name: recipient for name, recipient in names.items() if not question.is_aside(name, now)}
+
+
+def _opens(calendars: WorkspaceCalendars, names: Mapping[str, str], now: datetime) -> Mapping[str, datetime]:
+    """When the working hours of each group begin for which somebody is notified, if it has some."""
+    found = {}
+    for name in set(names.values()):
+        group = name.removeprefix(GROUP)
+        calendar = calendars.groups.get(group) if name.startswith(GROUP) else None
+        if calendar is None or calendar.hours is None:
+            continue
+        try:
+            found[name] = next_open(calendar.hours, now, holidays_of(calendar.hours))
+        except NoWorkingTime:
+            _log.warning("the group %r never works, so its reminders do not wait", group)
+    return found
+
+
 def _notification_for(entry: OutboxEntry, question: Question | None) -> Notification | None:
     """The notification for an entry, or None if there is nothing to say any more."""
     reason = _REASONS.get(entry.kind)
-    if reason is None or question is None or question.outcome is not None:
+    if reason is None or question is None or question.outcome is not None or question.follows is not None:
         return None
     to = question.audience
     named: Sequence[str] = entry.data.get("to", ()) if isinstance(entry.data, dict) else ()

@@ -22,6 +22,7 @@ from handraise.desk.delivery_planner import DeliveryPlanner
 from handraise.desk.engine import Engine
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.errors import DeskClosed, StoreUnavailable
+from handraise.model.events import Event, EventKind
 from handraise.model.identities import Person
 from handraise.model.json_values import Json
 from handraise.model.people import ANYONE, GROUP, may_see
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 LinkTo = Callable[[Delivery], Awaitable[str]]
 """Returns the page where a delivery's recipient can answer; the same one every time."""
 
+_BROUGHT = (EventKind.BROUGHT_IN, EventKind.HANDED_OVER)
 MAX_PER_KEY = 8
 """How many messages of one rate limit key are in flight at most; one at a time if the last try failed."""
 _ARRIVED = (DeliveryStatus.SENT, DeliveryStatus.UPDATED, DeliveryStatus.UNKNOWN)
@@ -307,6 +309,14 @@ class Dispatcher:
             return ()
         return messages_of(await self._engine.store.history(question.ref))[: question.thread]
 
+    async def _brought(self, delivery: Delivery, question: Question) -> Event | None:
+        """Who brought somebody in: the last event that this delivery can be about, so that it is always the same."""
+        if delivery.reason != "brought_in":
+            return None
+        events = await self._engine.store.history(question.ref)
+        found = [each for each in events if each.kind in _BROUGHT and each.at <= delivery.created_at]
+        return found[-1] if found else None
+
     async def _message(self, pairs: Sequence[tuple[Delivery, Question]]) -> Message:
         first = pairs[0][0]
         notices = [
@@ -316,6 +326,7 @@ class Dispatcher:
                 reason=each.reason,
                 link=await self._link_to(each),
                 thread=await self._thread_of(question),
+                brought=await self._brought(each, question),
             )
             for each, question in pairs
         ]

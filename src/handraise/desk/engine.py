@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
+from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.batcher import BackgroundBatcher, KeyedBatcher
 from handraise.desk.bus_listener import BusListener
 from handraise.desk.feed_reader import FeedReader
@@ -59,12 +60,14 @@ class Engine:
         recipients: Recipients | None = None,
         policies: PolicyCache | None = None,
         receipt_signer: ReceiptSigner | None = None,
+        attachments: AttachmentStore | None = None,
     ) -> None:
         """`rest` and `keep` are those of `Store.tidy`, `quota` is that of `Store.insert`.
 
         `directory` gives the groups of people who are named by a text; `recipients` checks who can be asked;
-        `policies` are applied to what is posted; `receipt_signer` signs receipts of approvals.
+        `policies` are applied to what is posted; `receipt_signer` signs receipts of approvals; `attachments` keeps files.
         """
+        self.attachments = attachments or AttachmentStore(None, None)
         self.receipt_signer = receipt_signer
         self.directory = directory
         self.recipients = recipients
@@ -160,6 +163,7 @@ class Engine:
         try:
             while await self.tidy() >= _TIDIED_AT_ONCE:
                 pass
+            await self.attachments.remove_unused()
         except DeskClosed:
             pass
         except HandraiseError as error:

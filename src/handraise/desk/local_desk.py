@@ -8,23 +8,31 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar, Unpack
 from urllib.parse import quote
 
+from handraise.desk.answer_each import answer_each, answer_one
 from handraise.desk.engine import Engine
+from handraise.desk.working_timeline import with_working_time
+from handraise.model.attachments import Attachment, attached_in, plain_value
+from handraise.model.bulk_answers import BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions, check_key
 from handraise.model.durations import Span
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadyReported,
     AlreadySettled,
+    AlreadyTaken,
     ApprovalLapsed,
     ApprovalTakenBack,
+    AttachmentNotFound,
     CannotAskBack,
+    CannotShare,
     GrantNotFound,
     InvalidAnswer,
+    InvalidMessage,
     KeyConflict,
     NoReceiptKey,
     NotApproved,
@@ -41,21 +49,27 @@ from handraise.model.errors import (
 )
 from handraise.model.events import Event
 from handraise.model.evidence import check_evidence
-from handraise.model.forms import Action, Approval
+from handraise.model.forms import Action, Approval, takes_files
 from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.lifecycle import (
+    VOTES,
     Move,
     admin_withdraw_move,
     answer_move,
     ask_back_move,
     attempt_move,
+    bring_in_move,
     decline_move,
     grant_move,
     is_denial,
     note_move,
+    put_back_move,
     reply_move,
     same_question,
+    send_back_move,
+    set_aside_move,
+    take_move,
     wants_grant,
     withdraw_move,
 )
@@ -67,14 +81,16 @@ from handraise.model.provenance import (
     Provenance,
     check_problems,
     check_provenance,
+    check_reason,
     check_texts,
     keepable,
 )
-from handraise.model.questions import Draft, Question, Ref, changed
+from handraise.model.questions import Draft, Question, Ref, changed, redrafted
 from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of
 from handraise.model.replay import says_approved
 from handraise.model.report_validation import check_report
-from handraise.model.thread_messages import check_message, check_room
+from handraise.model.sharing_rules import check_aside, check_people
+from handraise.model.thread_messages import attached_to, check_attachments, check_message, check_room
 from handraise.model.validation import check_answer
 from handraise.ports import Durability, Filter, IdFactory, Inserted, Recovered, WaitingPage
 from handraise.ports.desk import (
@@ -84,10 +100,12 @@ from handraise.ports.desk import (
     Desk,
     Order,
     Page,
+    check_bulk_items,
     check_lease,
     check_limit,
     check_max_age,
 )
+from handraise.ports.files import owner_of_asker, owner_of_person
 
 T = TypeVar("T")
 
@@ -96,6 +114,8 @@ _PATIENCE = 10.0
 _PAST = Problem("until", "is in the past: give a time in the future, or leave it out")
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
+_FOLLOWERS = 1_000
+"""How many waits of equal questions are woken at once; the others find out by themselves."""
 
 
 class LocalDesk(Desk):
@@ -138,6 +158,10 @@ class LocalDesk(Desk):
         draft = self._draft(prompt, options)
         if options.get("check_recipients", True):
             await self._check_recipients(draft)
+        if draft.replaces is not None:
+            await self._check_replaced(draft, draft.replaces)
+        if draft.attachments:
+            await self._refer_draft(draft)
         result = await self._insert(draft)
         if isinstance(result, QuotaExceeded) and await self.run_due():  # some of them were past their expiry
             result = await self._insert(draft)
@@ -147,9 +171,25 @@ class LocalDesk(Desk):
             raise result
         if result.overdue:
             return await self.get(result.id)
+        if result.replaces is not None:
+            await self._engine.notify_settled([Ref(self._workspace, result.replaces)])
+            if result.follows is not None:  # perhaps the question that it replaces
+                result = await self.get(result.id)
         self._engine.remember(result)
         self._engine.notify_feed(self._workspace)
         return self._with_url(result)
+
+    async def _check_replaced(self, draft: Draft, replaced: str) -> None:
+        """Raise `InvalidQuestion` unless this asker can replace that question, or did so before with this draft."""
+        try:
+            question = await self._own_question(replaced, "only the asker can replace it")
+        except (QuestionNotFound, PermissionDenied):
+            raise InvalidQuestion([Problem("replaces", "you have no question with this id")]) from None
+        if question.replaced_by in (None, draft.id):
+            return
+        if draft.key is None or await self._by_key(draft.key) is None:
+            why = f"that question is replaced by {question.replaced_by!r} already: replace that one"
+            raise InvalidQuestion([Problem("replaces", why)])
 
     async def _insert(self, draft: Draft) -> Inserted:
         """Let the policy decide, and register the question; decide again if the policy has changed meanwhile."""
@@ -157,7 +197,7 @@ class LocalDesk(Desk):
         is_refused = False
         while True:
             try:
-                decided = await engine.policies.apply(draft)
+                decided = await with_working_time(await engine.policies.apply(draft), engine.recipients)
             except InvalidQuestion:
                 stored = await engine.read(draft.ref) or (draft.key and await self._by_key(draft.key))
                 if stored:
@@ -167,10 +207,17 @@ class LocalDesk(Desk):
                 is_refused = True  # perhaps by an older version of the policy
                 engine.policies.forget(draft.workspace)
                 continue
+            if added := await self._deputies(decided):
+                decided = redrafted(decided, added=added)
             result = await engine.insert.submit(decided)
             if not isinstance(result, PolicyChanged) or time.monotonic() > until:
                 return result
             engine.policies.forget(draft.workspace, decided.ruling.version if decided.ruling else 0)
+
+    async def _deputies(self, decided: Draft) -> tuple[str, ...]:
+        """Who answers for recipients who are away, after the policy has decided about the question."""
+        known = self._engine.recipients
+        return () if known is None else await known.deputies_of(decided)
 
     async def _check_recipients(self, draft: Draft) -> None:
         """Raise `InvalidQuestion` if the directory does not know a recipient, unless it was already asked."""
@@ -182,6 +229,46 @@ class LocalDesk(Desk):
             return
         if draft.key is None or await self._by_key(draft.key) is None:
             raise InvalidQuestion(problems)
+
+    async def _refer_draft(self, draft: Draft) -> None:
+        """Let a question refer to its files before it is stored, unless it was already asked."""
+        if draft.key is not None and await self._by_key(draft.key):
+            return
+        if problem := await self._refer(draft.ref, draft.attachments, owner_of_asker(self._asker)):
+            raise InvalidQuestion([Problem("attachments", problem.message)])
+
+    async def _refer_reply(self, ref: Ref, attachments: Sequence[Attachment]) -> None:
+        if problem := await self._refer(ref, attachments, owner_of_asker(self._asker)):
+            raise InvalidMessage([Problem("attachments", problem.message)])
+
+    async def _refer(self, ref: Ref, attachments: Sequence[Attachment], owner: str) -> Problem | None:
+        return await self._engine.attachments.refer(ref, attachments, owner=owner, limits=self._limits)
+
+    async def _refer_answer(self, question: Question, value: JsonValue, responder: Responder) -> None:
+        """Let a question refer to the files in a checked answer. Only who uploaded a file can answer with it."""
+        if not takes_files(question.form) or not (files := attached_in(value)):
+            return
+        if problem := await self._refer(question.ref, files, owner_of_person(responder.id)):
+            raise InvalidAnswer([problem])
+
+    async def _store_attachment(
+        self, attachment: Attachment, data: bytes, by: str | Responder | None
+    ) -> None:
+        await self.store_attachment(attachment, data, by)
+
+    async def store_attachment(self, attachment: Attachment, data: bytes, by: str | Responder | None) -> None:
+        """Store bytes whose description was checked, for the asker or for a person; `attach` does both."""
+        owner = owner_of_asker(self._asker) if by is None else owner_of_person(responder_of(by).id)
+        await self._engine.attachments.store(
+            self._workspace, attachment, data, owner=owner, limits=self._limits
+        )
+
+    async def read_attachment(self, question_id: str, digest: str) -> bytes:
+        """See `Desk.read_attachment`."""
+        question = await self.get(question_id)
+        if not any(each.digest == digest for each in attached_to(question, await self.history(question_id))):
+            raise AttachmentNotFound(str(digest), question_id)
+        return await self._engine.attachments.read(question.ref, digest)
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         return self._engine.waiters.outcome_of(ref, timeout=timeout)
@@ -199,11 +286,13 @@ class LocalDesk(Desk):
         provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.answer`."""
+        value = plain_value(value)
         provenance = provenance or UNKNOWN
         question, responder = await self._answerable(question_id, by, provenance.evidence)
         check_provenance(self._limits, provenance)
         try:
             canonical = check_answer(question.form, value)
+            await self._refer_answer(question, canonical, responder)
         except InvalidAnswer as misfit:
             kept = keepable(self._limits, value)
             tried = await self._move(
@@ -257,6 +346,28 @@ class LocalDesk(Desk):
         question, responder = await self._answerable(question_id, by, provenance.evidence)
         check_provenance(self._limits, provenance, reason=reason)
         return await self._move(decline_move(question, responder, reason=reason, provenance=provenance))
+
+    async def send_back(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.send_back`."""
+        check_reason(reason)
+        provenance = provenance or UNKNOWN
+        question, responder = await self._answerable(question_id, by, provenance.evidence)
+        check_provenance(self._limits, provenance, reason=reason)
+        return await self._move(send_back_move(question, responder, reason=reason, provenance=provenance))
+
+    async def answer_all(self, items: Sequence[BulkItem], *, by: str | Responder) -> Sequence[BulkResult]:
+        """See `Desk.answer_all`."""
+        self._shared.opened_in.check()
+        check_bulk_items(items)
+        responder_of(by)
+        return await answer_each(items, partial(answer_one, self, by=by))
 
     async def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
@@ -464,15 +575,122 @@ class LocalDesk(Desk):
         check_room(question)
         return question, responder
 
-    async def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+    async def take(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.take`."""
+        question, responder = await self._shareable(question_id, by, provenance)
+        return await self._move(take_move(question, responder, provenance=provenance or UNKNOWN))
+
+    async def release(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.release`."""
+        question, responder = await self._shareable(question_id, by, provenance)
+        return await self._move(
+            take_move(question, responder, release=True, provenance=provenance or UNKNOWN)
+        )
+
+    async def bring_in(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.bring_in`."""
+        return await self._bring_in(question_id, people, by, reason, provenance, leave=False)
+
+    async def hand_over(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.hand_over`."""
+        return await self._bring_in(question_id, people, by, reason, provenance, leave=True)
+
+    async def _bring_in(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        by: str | Responder,
+        reason: str | None,
+        provenance: Provenance | None,
+        *,
+        leave: bool,
+    ) -> Question:
+        check_texts(self._limits, reason=reason)
+        question, responder = await self._shareable(question_id, by, provenance)
+        check_people(question, people, self._limits, leave=leave)
+        if self._engine.recipients is not None:
+            named = [(f"people[{place}]", name) for place, name in enumerate(people)]
+            if problems := await self._engine.recipients.unknown(self._workspace, named):
+                raise CannotShare(problems)
+        move = bring_in_move(
+            question,
+            responder,
+            tuple(dict.fromkeys(people)),
+            leave=leave,
+            reason=reason,
+            provenance=provenance or UNKNOWN,
+        )
+        return await self._move(move)
+
+    async def set_aside(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        until: datetime | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """See `Desk.set_aside`."""
+        question, responder = await self._shareable(question_id, by, provenance)
+        check_aside(question, responder.id, until)
+        return await self._move(
+            set_aside_move(question, responder, until=until, provenance=provenance or UNKNOWN)
+        )
+
+    async def put_back(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """See `Desk.put_back`."""
+        question, responder = await self._shareable(question_id, by, provenance)
+        return await self._move(put_back_move(question, responder, provenance=provenance or UNKNOWN))
+
+    async def _shareable(
+        self, question_id: str, by: str | Responder, provenance: Provenance | None
+    ) -> tuple[Question, Responder]:
+        """Return the pending question and the person, if that person may share it: who may answer may share."""
+        provenance = provenance or UNKNOWN
+        check_provenance(self._limits, provenance)
+        return await self._answerable(question_id, by, provenance.evidence)
+
+    async def reply(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        to: int | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> Question:
         """See `Desk.reply`."""
         check_message(self._limits, text)
+        check_attachments(self._limits, attachments)
         question = await self._own_question(question_id, "only the asker can reply")
         if question.outcome is not None:
             raise AlreadySettled(question_id, question.outcome)
-        return await self._move(
-            reply_move(question, self._asker, text, to=question.thread if to is None else to)
-        )
+        check_room(question)
+        if attachments:
+            await self._refer_reply(question.ref, attachments)
+        seen = question.thread if to is None else to
+        return await self._move(reply_move(question, self._asker, text, to=seen, attachments=attachments))
 
     async def _changes_of(self, question_id: str) -> AsyncGenerator[None, None]:
         self._ref(question_id)
@@ -539,6 +757,7 @@ class LocalDesk(Desk):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        aside: bool = False,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
@@ -549,10 +768,15 @@ class LocalDesk(Desk):
             return Page([], None)
         if order == "urgency":
             waiting = await self.by_urgency(
-                conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
+                conversation=conversation,
+                recipient=recipient,
+                asker=asker,
+                aside=aside,
+                after=after,
+                limit=limit,
             )
             return Page(await self.still_pending([each.id for each in waiting.places]), waiting.after)
-        where = await self._filter(conversation, recipient, asker)
+        where = await self._filter(conversation, recipient, asker, aside=aside)
         if recipient is not None and after is None:
             await self.run_due()  # a due escalation counts, even if no process has done it yet
         questions = await self._after_due_steps(
@@ -571,13 +795,14 @@ class LocalDesk(Desk):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        aside: bool = False,
         after: str | None = None,
         limit: int = PAGE,
     ) -> WaitingPage:
         """The ranks of pending questions, most urgent first, without reading them; see `Store.by_urgency`."""
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return WaitingPage([], None)
-        where = await self._filter(conversation, recipient, asker)
+        where = await self._filter(conversation, recipient, asker, aside=aside)
         if recipient is not None and after is None:
             await self.run_due()
         return await self._engine.store.by_urgency(where, after=after, limit=limit)
@@ -611,6 +836,12 @@ class LocalDesk(Desk):
             await self.run_due()  # an expired question is settled, even if no process has noticed yet
         page = await self._engine.store.settled(where, after=after, limit=limit)
         return Page([self._with_url(each) for each in page.questions], page.after)
+
+    async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
+        """See `Desk.list_followers`."""
+        check_limit(limit)
+        found = await self._engine.store.followers((await self.get(question_id)).ref, limit=limit)
+        return [self._with_url(each) for each in found]
 
     async def history(self, question_id: str) -> Sequence[Event]:
         """See `Desk.history`."""
@@ -659,13 +890,19 @@ class LocalDesk(Desk):
         return await self._engine.store.durability()
 
     async def _filter(
-        self, conversation: str | None, recipient: str | Responder | None, asker: str | None
+        self,
+        conversation: str | None,
+        recipient: str | Responder | None,
+        asker: str | None,
+        *,
+        aside: bool = False,
     ) -> Filter:
         return Filter(
             workspace=self._workspace,
             conversation=conversation,
             recipient=None if recipient is None else await self._with_groups(recipient),
             asker=asker,
+            aside=aside,
         )
 
     async def _with_groups(self, by: str | Responder) -> Responder:
@@ -712,6 +949,7 @@ class LocalDesk(Desk):
         store's clock says whether the end of a new grant is past: that is the reason if the question has not changed.
         """
         ends = move.new_grant is not None and move.new_grant.until is not None
+        followers = await self._followers(move)
         began, pause, steps_before = time.monotonic(), 0.0, None
         while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:
             question = await self._pending_question(move.question.id)
@@ -719,6 +957,10 @@ class LocalDesk(Desk):
                 raise NothingToReply(question.id)
             if move.kind not in ("withdraw", "withdraw_for", "reply"):
                 check_may_respond(question, move.responder)
+            if move.kind in ("release", "put_back"):
+                return question
+            if move.kind == "take" and question.taken_by not in (None, move.by):
+                raise AlreadyTaken(question.id, taken_by=question.taken_by, until=question.taken_until)
             if move.kind == "answer" and move.seen is not None and move.seen != question.thread:
                 raise ThreadMoved(question.id, seen=move.seen, thread=question.thread)
             if move.approves:
@@ -731,7 +973,15 @@ class LocalDesk(Desk):
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
             move, steps_before = replace(move, question=question), steps
+        if moved.outcome is not None:
+            await self._engine.notify_settled(followers)
         return moved
+
+    async def _followers(self, move: Move) -> Sequence[Ref]:
+        """The questions that end with this one, if it ends. A wait for one that comes later finds out by itself."""
+        if move.question.topic is None or move.kind not in VOTES:
+            return ()
+        return [each.ref for each in await self._engine.store.followers(move.question.ref, limit=_FOLLOWERS)]
 
     async def _check_stops(self, question: Question) -> None:
         """Raise `Stopped` if a stop covers a question, which is why the store refused something."""

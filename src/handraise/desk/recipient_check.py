@@ -1,13 +1,15 @@
-"""Check that recipients exist: a question to a name that nobody has would wait forever."""
+"""Check that recipients exist: a question to a name that nobody has would wait forever. Find deputies of those who are away."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from handraise.desk.batcher import KeyedBatcher
+from handraise.model.away import Away, deputies_for, is_required
+from handraise.model.group_calendars import WorkspaceCalendars
 from handraise.model.people import GROUP
 from handraise.model.problems import Problem
 from handraise.model.questions import Draft
@@ -40,40 +42,84 @@ class _Names(NamedTuple):
     until: float
 
 
+class _Absent(NamedTuple):
+    """Who of a workspace is away, and until when that is valid."""
+
+    away: Mapping[str, Away]
+    until: float
+
+
 class Recipients:
-    """Checks the recipients of questions against a directory.
+    """Checks the recipients of questions against a directory, and finds the deputies of those who are away.
 
     Names that were found recently cost nothing; others are looked up together with those of other callers. So
     a person who has just been removed may still be asked for some seconds, as if the question had been asked
-    before.
+    before. The same holds for somebody who has just gone away or come back.
     """
 
     def __init__(
-        self, directory: Directory, may_come: Callable[[str, str], bool] = lambda _workspace, _name: False
+        self,
+        directory: Directory,
+        may_come: Callable[[str, str], bool] = lambda _workspace, _name: False,
+        *,
+        checks: bool = True,
     ) -> None:
-        """`may_come` says for a workspace and a name whether somebody may get this name without being added first."""
+        """`may_come` says for a workspace and a name whether somebody may get this name without being added first.
+
+        Without `checks`, everybody can be asked.
+        """
+        self._checks = checks
         self._directory = directory
         self._may_come = may_come
         self._known: dict[tuple[str, str], float] = {}
         self._names: dict[str, _Names] = {}
+        self._absent: dict[str, _Absent] = {}
         self._said: dict[tuple[str, str], None] = {}
         self._looks: KeyedBatcher[_Wanted, Collection[str] | None] = KeyedBatcher(
             self._look, _TOGETHER, lambda wanted: wanted.workspace
+        )
+        self._away: KeyedBatcher[str, Mapping[str, Away]] = KeyedBatcher(
+            self._look_who_is_away, _TOGETHER, lambda workspace: workspace
         )
 
     async def close(self) -> None:
         """Finish running calls."""
         await self._looks.close()
+        await self._away.close()
 
     async def problems(self, draft: Draft) -> Sequence[Problem]:
         """What is wrong with the recipients of a question, now or when it escalates."""
         return await self.unknown(draft.workspace, recipients_of(draft))
+
+    async def deputies_of(self, draft: Draft) -> tuple[str, ...]:
+        """Who is asked besides the recipients, because one of them is away. Give the question as the policy made it."""
+        named = any(not name.startswith(GROUP) for name in draft.recipients)
+        if not named or draft.needs or is_required(draft):
+            return ()
+        return deputies_for(draft, await self.away(draft.workspace))
+
+    async def calendars(self, workspace: str) -> WorkspaceCalendars:
+        """When the groups of a workspace work."""
+        return await self._directory.calendars(workspace)
+
+    async def away(self, workspace: str) -> Mapping[str, Away]:
+        """Everybody in a workspace who is away."""
+        known = self._absent.get(workspace)
+        if known is None or known.until < time.monotonic():
+            known = _Absent(await self._away(workspace), time.monotonic() + _GOOD_FOR)
+            _keep(self._absent, workspace, known)
+        return known.away
+
+    async def _look_who_is_away(self, workspaces: Sequence[str]) -> Sequence[Mapping[str, Away]]:
+        return [await self._directory.away(workspaces[0])] * len(workspaces)
 
     async def unknown(self, workspace: str, asked: Sequence[tuple[str, str]]) -> Sequence[Problem]:
         """A problem for each of these names that nobody has. With each name is the path of what names it.
 
         In a workspace without people there is nothing to compare with: this is logged once for each name.
         """
+        if not self._checks:
+            return ()
         now = time.monotonic()
         new = tuple({name for _, name in asked if self._known.get((workspace, name), 0.0) < now})
         if not new:

@@ -95,9 +95,9 @@ async def run(
 
 
 @tool(approval_mode="always_require", description=ASK_HUMAN)
-def ask_human(question: str, choices: list[str] | None = None) -> str:
+def ask_human(question: str, choices: list[str] | None = None, replaces: str | None = None) -> str:
     """The tool with which a model asks a person; the model reads how that ended."""
-    del question, choices
+    del question, choices, replaces
     return "Nobody was asked."  # the middleware of `run` answers instead
 
 

@@ -221,11 +221,17 @@ def _question(path: str, question: Json) -> tuple[str, Choice | MultiChoice | Op
 def _option(path: str, option: Json) -> Option:
     match option:
         case {"label": str(label), **rest}:
-            about = rest.get("description")
             return Option(
-                id=label, label=label, description=about if isinstance(about, str) and about else None
+                id=label,
+                label=label,
+                description=_text(rest.get("description")),
+                preview=_text(rest.get("preview")),
             )
     raise InvalidQuestion([Problem(path, "expected an option with a label")])
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
 
 
 Mode = Literal["wait", "defer"]

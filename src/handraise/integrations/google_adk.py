@@ -97,8 +97,8 @@ async def run(
                 await _send(session, Content(role="user", parts=parts), None)
 
 
-def _ask_human(question: str, choices: list[str] | None = None) -> None:
-    del question, choices
+def _ask_human(question: str, choices: list[str] | None = None, replaces: str | None = None) -> None:
+    del question, choices, replaces
 
 
 _ask_human.__name__ = "ask_human"

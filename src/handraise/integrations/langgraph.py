@@ -13,20 +13,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
-from handraise import (
-    Answered,
-    Declined,
-    Desk,
-    Exhausted,
-    Expired,
-    InvalidQuestion,
-    NotAnswered,
-    Open,
-    Outcome,
-    Withdrawn,
-)
+from handraise import Answered, Desk, InvalidQuestion, NotAnswered, Open, Outcome
 from handraise.errors import MissingExtra
 from handraise.integrations.langchain import response_to, reviews_of
 from handraise.integrations.pause_questions import (
@@ -143,9 +132,10 @@ def ask(
 
 
 @tool(description=ASK_HUMAN)
-def ask_human(question: str, choices: list[str] | None = None) -> str:
+def ask_human(question: str, choices: list[str] | None = None, replaces: str | None = None) -> str:
     """The tool with which a model asks a person; the model reads how that ended."""
-    answer: str = interrupt({"ask_human": {"question": question, "choices": choices}})
+    asked = {"question": question, "choices": choices}
+    answer: str = interrupt({"ask_human": {**asked, "replaces": replaces} if replaces else asked})
     return answer
 
 
@@ -242,7 +232,7 @@ def _resumed(each: Interrupt[Any], endings: Mapping[str, Ending]) -> Json:
     return ending.value
 
 
-_OUTCOMES = {each.status.value: each for each in (Answered, Declined, Expired, Withdrawn, Exhausted)}
+_OUTCOMES = {each.status.value: each for each in get_args(Outcome)}
 
 
 def _written(outcome: Outcome) -> dict[str, Json]:

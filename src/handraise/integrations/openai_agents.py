@@ -90,9 +90,9 @@ async def run(
 
 
 @function_tool(needs_approval=True, name_override="ask_human", description_override=ASK_HUMAN)
-def _ask_human(question: str, choices: list[str] | None = None) -> str:
+def _ask_human(question: str, choices: list[str] | None = None, replaces: str | None = None) -> str:
     """Only used for its schema."""
-    raise NotImplementedError(question, choices)
+    raise NotImplementedError(question, choices, replaces)
 
 
 async def _words(context: ToolContext[Any], arguments: str) -> str:

@@ -17,7 +17,8 @@ from handraise.tools.reply_tool import REPLY
 
 ASK_HUMAN = (
     "Ask a person when you cannot go on without knowing. Put what can be chosen into choices, never into the text of the "
-    "question. This is not an approval: do not use it before a dangerous action."
+    "question. If a person sent your question back, change it and set replaces to its question_id. This is not an approval: do "
+    "not use it before a dangerous action."
 )
 """The description of the tool `ask_human` for a model."""
 
@@ -52,12 +53,20 @@ class Pause:
 
 
 def asking(pause_id: str, arguments: Json) -> Pause:
-    """A model's call of `ask_human`: one question, perhaps with choices; a person may also use their own words."""
+    """A model's call of `ask_human`: one question, perhaps with choices; a person may also use their own words.
+
+    `replaces` is the id of the question that it asks again, changed.
+    """
     match arguments:
-        case {"question": str(question), **rest} if set(rest) <= {"choices"}:
+        case {"question": str(question), **rest} if set(rest) <= {"choices", "replaces"}:
             options = coerce_choices(rest.get("choices"))
-            form: AnyForm = Choice(options=options, allow_other=True) if options else Open()
-            return Pause(id=pause_id, prompt=question, options={"form": form})
+            about: QuestionOptions = {
+                "form": Choice(options=options, allow_other=True) if options else Open()
+            }
+            replaces: Json = rest.get("replaces")
+            if replaces:
+                about["replaces"] = replaces
+            return Pause(id=pause_id, prompt=question, options=about)
         case _:
             return Pause(
                 id=pause_id, problems=(Problem("question", "expected a text, and perhaps a list of choices"),)
@@ -84,6 +93,8 @@ def approving(
     The tool's `schema` defines the forms of editable arguments.
     """
     more: Any = {name: value for name, value in said.items() if name in _APPROVAL}
+    if callable(brief := said.get("brief")):
+        more["brief"] = brief(arguments)
     about: Any = {name: value for name, value in said.items() if name in QuestionOptions.__annotations__}
     try:
         fields = [
@@ -155,7 +166,7 @@ def form_of(schema: Mapping[str, Json]) -> AnyForm:
     return _form_of_value("answer", schema, schema).form
 
 
-_APPROVAL = ("scopes", "remember_by", "remember_for", "valid_for", "risk")
+_APPROVAL = ("scopes", "remember_by", "remember_for", "valid_for", "risk", "brief")
 
 
 def _field(name: str, value: Json, schema: Mapping[str, Json]) -> Field | str:

@@ -36,13 +36,18 @@ from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
 from handraise.model.questions import Replies
+from handraise.outcomes import Returned
 from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions, ToolResult
 from handraise.tools.asked_back import settled_or_asked_back
 from handraise.tools.reply_tool import invalid_reply, reply_from, reply_once
+from handraise.tools.tool_arguments import UNKNOWN_REPLACED
 
 _NAMES = "pause:"
-_FROM_THE_MODEL = ("prompt", "form", "context", "choices", "question", "arguments", "editable", "tool_call")
+_FROM_THE_MODEL = (
+    *("prompt", "form", "context", "choices", "question", "arguments", "editable", "tool_call"),
+    "replaces",
+)
 
 
 class PauseOptions(TypedDict, total=False):
@@ -187,6 +192,9 @@ class Run:
             del about["replies"]
         if pause.call is not None:
             about["tool_call"] = pause.call
+        replaced = about.get("replaces")
+        if replaced is not None and await self._found_own(replaced) is None:
+            return _refused(pause, [UNKNOWN_REPLACED])
         try:
             question = await self._desk.post(pause.prompt, **about)
         except InvalidQuestion as refusal:
@@ -207,12 +215,19 @@ class Run:
             return Ending(words=invalid_reply(refusal.problems).content)
 
     async def _own(self, question_id: str) -> Question:
+        question = await self._found_own(question_id)
+        if question is None or question.replies != "model":
+            raise InvalidQuestion([Problem("question_id", "you have asked no such question")])
+        return question
+
+    async def _found_own(self, question_id: Json) -> Question | None:
+        """The question with this id, if this run has asked it."""
         with suppress(QuestionNotFound):
-            question = await self._desk.get(question_id)
-            mine = isinstance(question.state, dict) and question.state.get("run") == self._key
-            if mine and (question.asker, question.replies) == (self._desk.asker, "model"):
-                return question
-        raise InvalidQuestion([Problem("question_id", "you have asked no such question")])
+            question = await self._desk.get(question_id) if isinstance(question_id, str) else None
+            if question is not None and isinstance(question.state, dict):
+                is_own = (question.asker, question.state.get("run")) == (self._desk.asker, self._key)
+                return question if is_own else None
+        return None
 
     async def _ending(self, question_id: str) -> Ending:
         question, result = await settled_or_asked_back(self._desk, question_id, timeout=0)
@@ -258,6 +273,9 @@ def _refused(pause: Pause, problems: Sequence[Problem]) -> Ending:
 def _refusal(question: Question) -> str:
     """Why an action is not executed."""
     decision = question.decision
+    if isinstance(question.outcome, Returned):
+        said = str(question.outcome).rstrip(".")
+        return f"Not approved, and not executed: {said}. Change it as they say, and call the tool again."
     if decision is None:
         return f"Not approved, and not executed: {question.outcome}."
     by = question.outcome.by if isinstance(question.outcome, Answered) else None

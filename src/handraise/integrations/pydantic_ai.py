@@ -122,13 +122,13 @@ def inline(
     return HandleDeferredToolCalls(handler=handle)
 
 
-async def ask_human(question: str, choices: list[str] | None = None) -> str:
+async def ask_human(question: str, choices: list[str] | None = None, replaces: str | None = None) -> str:
     """Ask a person when you cannot go on without knowing.
 
-    Put what can be chosen into choices, never into the text of the question. This is not an approval: do not use it
-    before a dangerous action.
+    Put what can be chosen into choices, never into the text of the question. If a person sent your question back, change it
+    and set replaces to its question_id. This is not an approval: do not use it before a dangerous action.
     """
-    del question, choices
+    del question, choices, replaces
     raise CallDeferred(metadata={"ask_human": True})
 
 

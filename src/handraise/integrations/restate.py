@@ -139,6 +139,7 @@ def _final(error: HandraiseError) -> TerminalError:
         "code": error.code,
         "question_id": getattr(error, "question_id", None),
         "status": getattr(getattr(error, "outcome", None), "status", None),
+        "reason": getattr(getattr(error, "outcome", None), "reason", None),
     }
     known = {name: str(value) for name, value in about.items() if value is not None}
     return TerminalError(str(error), status_code=422, metadata=known)

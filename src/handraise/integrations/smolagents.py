@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Unpack
 
-from handraise import Approval, Choice, InvalidQuestion, NotApproved, Open, Question, StillPending
+from handraise import (
+    Approval,
+    Choice,
+    InvalidQuestion,
+    NotApproved,
+    Open,
+    Question,
+    QuestionNotFound,
+    StillPending,
+)
 from handraise.blocking import BlockingDesk
 from handraise.errors import AlreadyConsumed, MissingExtra
 from handraise.forms import coerce_choices
@@ -23,6 +32,7 @@ from handraise.questions import QuestionOptions
 from handraise.tools import ToolResult, to_tool_result
 from handraise.tools.approvals import BlockingReply
 from handraise.tools.automatic_reports import error_report, result_report, send_report_blocking
+from handraise.tools.tool_arguments import UNKNOWN_REPLACED
 
 try:
     from smolagents import Tool, tool  # type: ignore[import-untyped]  # it has no types
@@ -30,6 +40,8 @@ except ImportError as error:
     raise MissingExtra(error.name or "smolagents", "smolagents") from error
 
 __all__ = ["AskHuman", "approved"]
+
+_KEYS = "smolagents:"
 
 
 class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
@@ -52,6 +64,11 @@ class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
             "description": "What the person can choose from. Leave it out for an open question.",
             "nullable": True,
         },
+        "replaces": {
+            "type": "string",
+            "description": "If a person sent your question back: its question_id. You ask it again, changed.",
+            "nullable": True,
+        },
     }
     output_type = "string"
 
@@ -71,13 +88,27 @@ class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
         self._reply_with = reply_with
         self._options = options
 
-    def forward(self, question: str, choices: list[str] | None = None) -> str:
+    def forward(self, question: str, choices: list[str] | None = None, replaces: str | None = None) -> str:
         """Ask, wait, and say how it ended."""
         options = coerce_choices(choices)
         about = _about(self._key, self._options)
+        if replaces:
+            if not self._has_asked(replaces):
+                return _invalid(InvalidQuestion([UNKNOWN_REPLACED])).content
+            about["replaces"] = replaces
         about["form"] = Choice(options=options, allow_other=True) if options else Open()
         about["key"] = _name(self._key, self.name, question, choices)
         return _ended(self._desk, question, about, self._timeout, self._reply_with)[1].content
+
+    def _has_asked(self, question_id: str) -> bool:
+        """Whether the model asked this question with this tool, in this run."""
+        try:
+            found = self._desk.get(question_id)
+        except QuestionNotFound:
+            return False
+        is_asked_so = (found.key or "").startswith(_KEYS) and not isinstance(found.form, Approval)
+        conversation = self._options.get("conversation", self._key)
+        return is_asked_so and (found.asker, found.conversation) == (self._desk.asker, conversation)
 
 
 def approved(
@@ -113,7 +144,8 @@ def approved(
         try:
             action = desk.consume_approval(question.id)
         except (NotApproved, AlreadyConsumed) as refused:
-            return f"Not executed. {refused}"
+            again = " Change it as they say, and call the tool again."
+            return f"Not executed. {refused}" + (again if question.status == "returned" else "")
         try:
             output = run(**action.arguments)
         except Exception as error:
@@ -163,4 +195,4 @@ def _invalid(refusal: InvalidQuestion) -> ToolResult:
 
 def _name(key: str, tool_name: str, *content: Json) -> str:
     """A key for a call: smolagents gives a call no id, so its content is used."""
-    return "smolagents:" + digest([key, tool_name, *content])
+    return _KEYS + digest([key, tool_name, *content])

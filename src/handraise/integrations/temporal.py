@@ -171,6 +171,7 @@ def _final(error: HandraiseError) -> ApplicationError:
     about = {
         "question_id": getattr(error, "question_id", None),
         "status": getattr(getattr(error, "outcome", None), "status", None),
+        "reason": getattr(getattr(error, "outcome", None), "reason", None),
     }
     return ApplicationError(str(error), about, type=error.code, non_retryable=True)
 

@@ -15,13 +15,13 @@ from handraise.model.json_values import Json
 from handraise.model.people import GROUP
 from handraise.model.questions import Draft, Need, Question, Vote, open_stage
 
-_VOTING = (EventKind.VOTED, EventKind.ANSWERED, EventKind.DECLINED)
+_VOTING = (EventKind.VOTED, EventKind.ANSWERED, EventKind.DECLINED, EventKind.RETURNED)
 """Kinds of events that record a vote; the vote that completes the agreement is recorded with the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastVote:
-    """A person's current vote. `value` is what they answered, or None if they declined to answer."""
+    """A person's current vote. `value` is what they answered, or None if they declined to answer or sent it back."""
 
     by: str
     ballot: str = field(repr=False)

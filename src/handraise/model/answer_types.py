@@ -13,7 +13,7 @@ import pydantic
 
 from handraise.model.decisions import decision_of
 from handraise.model.errors import AnswerTypeMismatch
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, File, Form, MultiChoice, Open, Option
 from handraise.model.json_values import Json
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.schema_reader import Schema, form_from_schema, simple_form_from_schema
@@ -36,7 +36,7 @@ def form_from(source: FormSource) -> AnyForm:
     """Make the form from any of its sources."""
     if isinstance(source, dict):
         return form_from_schema(source)
-    forms = (Choice, MultiChoice, Open, Confirm, Form, Approval)
+    forms = (Choice, MultiChoice, Open, Confirm, File, Form, Approval)
     if isinstance(source, forms):
         return source
     if source in forms:

@@ -15,7 +15,8 @@ def coerce_choices(raw: Json) -> tuple[Option, ...]:
     """Make clean options from whatever a model sent; entries without a readable label are dropped.
 
     A dict's label is the first non-empty of `label`, `description`, `text` and `title`; `name` and `value`
-    are identifiers, not labels, and are never shown. A dict's `id` is kept if it is a text. Two choices with
+    are identifiers, not labels, and are never shown. A dict's `id` is kept if it is a text; so are its `preview` and, if it
+    is `recommended`, its `reason`. Two choices with
     the same label become one. Nothing is cut off: a list that is too long fails at ask time.
     """
     options: dict[str, Option] = {}
@@ -45,10 +46,16 @@ def _option(item: Json) -> Option | None:
         if not label:
             return None
         description = _text(item.get("description"))
+        preview = item.get("preview")
+        is_recommended = item.get("recommended") is True
         return Option(
             id=_text(item.get("id")) or label,
             label=label,
             description=description if description and description != label else None,
+            # Not stripped: the blanks before its first line may be part of a drawing.
+            preview=preview if isinstance(preview, str) and preview.strip() else None,
+            recommended=is_recommended,
+            reason=(_text(item.get("reason")) or None) if is_recommended else None,
         )
     label = _text(item)
     return Option(id=label, label=label) if label else None

@@ -25,7 +25,7 @@ class DeliveryStatus(StrEnum):
     """It was handed over, but whether it arrived is unknown. It may be tried again."""
 
 
-Reason: TypeAlias = Literal["asked", "reminded", "escalated", "noted", "replied"]
+Reason: TypeAlias = Literal["asked", "reminded", "escalated", "brought_in", "noted", "replied"]
 """Why somebody is notified."""
 
 

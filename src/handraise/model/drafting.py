@@ -17,14 +17,17 @@ from typing import Literal, TypedDict, assert_never, get_args
 import pydantic
 
 from handraise.model.answer_types import FormSource, form_from
+from handraise.model.attachments import MAX_FILE_BYTES, Attachment, accept_problem, list_problems
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
     AnyForm,
     Approval,
+    Brief,
     Choice,
     Confirm,
     Field,
+    File,
     Form,
     MultiChoice,
     Open,
@@ -32,6 +35,7 @@ from handraise.model.forms import (
     form_to_json,
     options_of,
     scope_problems,
+    takes_files,
 )
 from handraise.model.json_values import (
     MAX_INTEGER,
@@ -46,6 +50,7 @@ from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Replies, drafted
 from handraise.model.timelines import Timeline, steps_of
 from handraise.model.validation import MAX_TEXT, check_answer, fold, pattern_problem
+from handraise.model.web_links import link_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,15 @@ class Limits:
     json_depth: int = 8
     recipients: int = 100
     steps: int = 20
+    preview: int = 5_000
+    checked: int = 20
+    links: int = 10
+    file_bytes: int = MAX_FILE_BYTES
+    files: int = 20
+    files_bytes: int = 50_000_000
+    """How large all files of a question are together. Those of each person who answers are counted by themselves."""
+    unused_bytes: int = 200_000_000
+    """How large the files of an uploader are together that no question refers to yet."""
 
 
 _DEEPEST = 64
@@ -80,6 +94,7 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "check_recipients": ("True or False", (bool,)),
     "max_attempts": ("a whole number", (int, type(None))),
     "timeline": ("a Timeline", (Timeline, type(None))),
+    "attachments": ("a list of attachments", (list, tuple, Sequence)),
 }
 
 
@@ -107,6 +122,15 @@ class QuestionOptions(TypedDict, total=False):
 
     `replies` says who replies if a person asks back: "program" or "model". Without it, people can only note something for
     each other.
+
+    `replaces` is the id of a question of yours that this one replaces, after somebody sent it back or because it is
+    outdated. If that one is still pending, it is withdrawn. People see what has changed.
+
+    `topic` names what is asked, across askers, such as "vat-rate:DE". If several pending questions have the same topic,
+    prompt and form and ask the same people, people see one of them, and its answer is for all. Approvals have no topic: they have
+    grants and policies. Questions that are answered with files have none either.
+
+    `attachments` are files that `Desk.attach` has stored.
     """
 
     choices: Sequence[str | Option]
@@ -128,6 +152,9 @@ class QuestionOptions(TypedDict, total=False):
     shared: bool
     check_recipients: bool
     replies: Replies | None
+    replaces: str
+    topic: str
+    attachments: Sequence[Attachment]
 
 
 _OPTIONS = frozenset(QuestionOptions.__annotations__)
@@ -176,6 +203,9 @@ def compose(
         undo_for=seconds_of(options.get("undo_for", 0)),
         shared=options.get("shared", False),
         replies=options.get("replies"),
+        replaces=options.get("replaces"),
+        topic=options.get("topic"),
+        attachments=tuple(options.get("attachments", ())),
     )
     problems = [*_draft_problems(draft, limits), *misfits]
     if isinstance(form, Approval):
@@ -308,13 +338,17 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
     yield from _text_problems("prompt", draft.prompt, limits.prompt)
     yield from _text_problems("asker", draft.asker, limits.name)
     yield from _text_problems("workspace", draft.workspace, limits.name)
-    for name in ("key", "conversation", "tool_call", "trace"):
+    for name in ("key", "conversation", "tool_call", "trace", "replaces", "topic"):
         if (value := getattr(draft, name)) is not None:
             yield from _text_problems(name, value, limits.name)
+    if draft.topic is not None and isinstance(draft.form, Approval):
+        yield Problem("topic", "each approval is asked by itself: use a grant or a policy to answer many")
+    if draft.topic is not None and takes_files(draft.form):
+        yield Problem("topic", "a file answers one question: ask for it without a topic")
     if draft.shared and draft.key is None:
         yield Problem("shared", "askers share questions by key, so give a key")
     for place, recipient in enumerate(draft.recipients):
-        yield from _recipient_problems(f"recipients[{place}]", recipient, limits)
+        yield from recipient_problems(f"recipients[{place}]", recipient, limits)
     if len(draft.recipients) > limits.recipients:
         yield Problem("recipients", f"at most {limits.recipients} are possible, not {len(draft.recipients)}")
     if draft.recipients == (draft.asker,):
@@ -330,12 +364,22 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         yield Problem("max_attempts", f"allow between 1 and {_MOST_ATTEMPTS} attempts")
     yield from _json_problems("context", draft.context, limits)
     yield from _json_problems("state", draft.state, limits)
+    if draft.attachments:
+        yield from list_problems(
+            draft.attachments,
+            "attachments",
+            most_files=limits.files,
+            most_bytes=limits.file_bytes,
+            most_together=limits.files_bytes,
+        )
 
 
 def _form_problems(form: AnyForm, path: str, limits: Limits) -> Iterator[Problem]:
     match form:
         case Choice():
             yield from _option_problems(form.options, path, limits)
+            if sum(each.recommended for each in form.options) > 1:
+                yield Problem(f"{path}.options", "only one can be chosen, so recommend at most one")
         case MultiChoice():
             yield from _option_problems(form.options, path, limits)
             most = len(form.options) + form.allow_other if form.at_most is None else form.at_most
@@ -346,6 +390,8 @@ def _form_problems(form: AnyForm, path: str, limits: Limits) -> Iterator[Problem
             yield from _open_problems(form, path, limits)
         case Confirm():
             pass
+        case File():
+            yield from _file_problems(form, path, limits)
         case Form():
             problems = list(_field_problems(form.fields, f"{path}.fields", limits))
             yield from problems
@@ -357,6 +403,18 @@ def _form_problems(form: AnyForm, path: str, limits: Limits) -> Iterator[Problem
             yield from _approval_problems(form, path, limits)
         case _:
             assert_never(form)
+
+
+def _shown_problems(option: Option, path: str, limits: Limits) -> Iterator[Problem]:
+    """What is wrong with how an option is shown besides its label."""
+    if option.description is not None:
+        yield from _text_problems(f"{path}.description", option.description, limits.prompt)
+    if option.preview is not None:
+        yield from _text_problems(f"{path}.preview", option.preview, limits.preview)
+    if option.reason is not None:
+        yield from _text_problems(f"{path}.reason", option.reason, limits.label)
+        if not option.recommended:
+            yield Problem(f"{path}.reason", "is the reason for a recommendation: give recommended=True too")
 
 
 def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> Iterator[Problem]:
@@ -371,8 +429,7 @@ def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> It
     for place, option in enumerate(options):
         yield from _text_problems(f"{where}[{place}].id", option.id, limits.label)
         yield from _text_problems(f"{where}[{place}].label", option.label, limits.label)
-        if option.description is not None:
-            yield from _text_problems(f"{where}[{place}].description", option.description, limits.prompt)
+        yield from _shown_problems(option, f"{where}[{place}]", limits)
         label = fold(option.label)
         if option.id in ids:
             yield Problem(f"{where}[{place}].id", f"{option.id!r} is the id of another option already")
@@ -385,6 +442,18 @@ def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> It
             )
         ids.add(option.id)
         labels.add(label)
+
+
+def _file_problems(form: File, path: str, limits: Limits) -> Iterator[Problem]:
+    if len(form.accept) > limits.options:
+        yield Problem(
+            f"{path}.accept", f"at most {limits.options} types are possible, not {len(form.accept)}"
+        )
+    for place, pattern in enumerate(form.accept[: limits.options]):
+        if why := accept_problem(pattern):
+            yield Problem(f"{path}.accept[{place}]", why)
+    if form.max_bytes is not None and not 1 <= form.max_bytes <= limits.file_bytes:
+        yield Problem(f"{path}.max_bytes", f"a file has between 1 and {limits.file_bytes} bytes")
 
 
 def _open_problems(form: Open, path: str, limits: Limits) -> Iterator[Problem]:
@@ -416,6 +485,8 @@ def _field_problems(fields: Sequence[Field], path: str, limits: Limits) -> Itera
         for text in filter(None, (entry.title, entry.description)):
             yield from _text_problems(where, text, limits.prompt)
         yield from _json_problems(f"{where}.default", entry.default, limits)
+        if isinstance(entry.form, File) and entry.default is not None:
+            yield Problem(f"{where}.default", "a file cannot be given in advance")
         yield from _form_problems(entry.form, where, limits)
 
 
@@ -431,7 +502,13 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
         rest = len(form_to_json(form).encode()) - len(canonical_json(form.action.arguments).encode())
         if rest > limits.json_bytes:
             yield Problem(path, f"is larger than {limits.json_bytes} bytes without the action's arguments")
+    if form.brief is not None:
+        yield from _brief_problems(form.brief, f"{path}.brief", limits)
     for entry in form.editable:
+        if isinstance(entry.form, File):
+            yield Problem(
+                f"{path}.editable.{entry.name}", "an argument cannot become a file: ask for it first"
+            )
         if entry.name not in form.action.arguments:
             yield Problem(f"{path}.editable.{entry.name}", "the action has no such argument")
         elif not (arguments or fields or entry.default is None) and canonical_json(
@@ -455,6 +532,26 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
         yield Problem(f"{path}.remember_for", "an approval can be remembered for up to ten years")
     if form.valid_for is not None and not 0 < form.valid_for <= _LONGEST_MEMORY:
         yield Problem(f"{path}.valid_for", "an approval can be valid for up to ten years")
+
+
+def _brief_problems(brief: Brief, path: str, limits: Limits) -> Iterator[Problem]:
+    if brief == Brief():
+        yield Problem(path, "says nothing: leave it out")
+    if brief.why is not None:
+        yield from _text_problems(f"{path}.why", brief.why, limits.prompt)
+    if brief.affects is not None:
+        yield from _text_problems(f"{path}.affects", brief.affects, limits.label)
+    if len(brief.checked) > limits.checked:
+        yield Problem(
+            f"{path}.checked", f"at most {limits.checked} entries are possible, not {len(brief.checked)}"
+        )
+    for place, text in enumerate(brief.checked):
+        yield from _text_problems(f"{path}.checked[{place}]", text, limits.label)
+    if len(brief.links) > limits.links:
+        yield Problem(f"{path}.links", f"at most {limits.links} links are possible, not {len(brief.links)}")
+    for place, link in enumerate(brief.links):
+        yield from _text_problems(f"{path}.links[{place}].label", link.label, limits.label)
+        yield from link_problems(f"{path}.links[{place}].url", link.url)
 
 
 def _scope_problems(draft: Draft, form: Approval) -> Iterator[Problem]:
@@ -484,13 +581,16 @@ def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iter
         if len(escalation.to) > limits.recipients:
             yield Problem("timeline.escalate", f"at most {limits.recipients} are possible at a time")
         for name in escalation.to:
-            yield from _recipient_problems("timeline.escalate", name, limits)
+            yield from recipient_problems("timeline.escalate", name, limits)
     if timeline.default is None:
         return
     if timeline.expire is None:
         yield Problem("timeline.default", "a default is taken when it expires, so say when")
     if isinstance(form, Approval):
         yield Problem("timeline.default", "an approval can only expire into not approved")
+        return
+    if takes_files(form):
+        yield Problem("timeline.default", "a file can only come from a person")
         return
     try:
         canonical = check_answer(form, timeline.default)
@@ -514,7 +614,8 @@ def _text_problems(path: str, text: str, longest: int) -> Sequence[Problem]:
     return ()
 
 
-def _recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Problem]:
+def recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Problem]:
+    """What is wrong with the name of a person or group who is to be asked."""
     yield from _text_problems(path, name.removeprefix(GROUP), limits.name)
     group = _GROUP_SPELT.fullmatch(name)
     if group and name != GROUP + group[1]:

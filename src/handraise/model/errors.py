@@ -8,6 +8,7 @@ HandraiseError
 ├── PolicyChanged     (RuntimeError)     the policy kept changing while the question was posted
 ├── Stopped           (PermissionError)  an administrator has stopped this agent, tool or workspace
 ├── InvalidAnswer     (ValueError)       does not fit; the question stays pending
+├── NotInBulk                            this question must be answered by itself, not together with others
 ├── AnswerTypeMismatch    (ValueError)       fits the form, but not the asker's own type
 ├── PermissionDenied       (PermissionError)  this person may not do this to this question
 ├── QuestionNotFound  (LookupError)      no such question in this workspace
@@ -27,6 +28,11 @@ HandraiseError
 ├── CannotAskBack                        the asker cannot reply, so people can only note something
 ├── NothingToReply                       nobody has asked the asker back, or it has replied already
 ├── ThreadMoved                          somebody wrote something that this approval does not cover
+├── CannotShare       (ValueError)       these people cannot be brought in, or nobody would be left
+├── AlreadyTaken                         somebody else is working on the answer; carries who, and until when
+├── InvalidAttachment (ValueError)       the file cannot be kept like this, or nobody uploaded it; nothing was recorded
+│   └── AttachmentTooLarge               the file has too many bytes
+├── AttachmentNotFound (LookupError)     the question has no such file, or its bytes are gone
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
 ├── Unauthenticated       (PermissionError)  the server does not know this key or session
 ├── InvalidRequest    (ValueError)       the server cannot read the request
@@ -51,6 +57,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from handraise.model.outcomes import Outcome
 from handraise.model.problems import HandraiseError, Problem, ProblemsError
@@ -210,7 +217,7 @@ class NotAnswered(HandraiseError):
     def __init__(self, question_id: str, outcome: Outcome) -> None:
         self.question_id = question_id
         self.outcome = outcome
-        super().__init__(f"Question {question_id!r} was not answered: {outcome}.")
+        super().__init__(f"Question {question_id!r} was not answered: {str(outcome).rstrip('.')}.")
 
 
 class NotApproved(HandraiseError, PermissionError):
@@ -222,7 +229,7 @@ class NotApproved(HandraiseError, PermissionError):
         self.question_id = question_id
         self.outcome = outcome
         self.reason = reason
-        super().__init__(f"The action of question {question_id!r} is not approved: {reason}.")
+        super().__init__(f"The action of question {question_id!r} is not approved: {reason.rstrip('.')}.")
 
 
 class ApprovalLapsed(NotApproved):
@@ -333,6 +340,19 @@ class CannotAskBack(HandraiseError):
         )
 
 
+class NotInBulk(HandraiseError):
+    """This question must be read and answered by itself, not together with others; nothing was recorded."""
+
+    code = "not_in_bulk"
+
+    def __init__(self, question_id: str) -> None:
+        self.question_id = question_id
+        super().__init__(
+            f"Question {question_id!r} is about an action of high risk, which is never decided together with others. Read it "
+            "and answer it by itself."
+        )
+
+
 class NothingToReply(HandraiseError):
     """Nobody has asked the asker back, or the asker has replied to everything already."""
 
@@ -359,6 +379,53 @@ class ThreadMoved(HandraiseError):
             f"The last message about question {question_id!r} has the number {thread}, and this approval covers those up to "
             f"{seen}. Read the conversation, then decide again."
         )
+
+
+class CannotShare(ProblemsError):
+    """The question cannot be shared, handed over or set aside like this; nothing was recorded."""
+
+    code = "cannot_share"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This is not possible:", problems)
+
+
+class AlreadyTaken(HandraiseError):
+    """Somebody else said that they are working on the answer. You may still answer; `until` is when that ends."""
+
+    code = "already_taken"
+
+    def __init__(self, question_id: str, *, taken_by: str, until: datetime | None) -> None:
+        self.question_id = question_id
+        self.taken_by = taken_by
+        self.until = until
+        super().__init__(f"{taken_by} is working on question {question_id!r}. You may still answer it.")
+
+
+class InvalidAttachment(ProblemsError):
+    """The file cannot be kept like this, or the one who refers to it has not uploaded it; nothing was recorded."""
+
+    code = "invalid_attachment"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This file cannot be attached:", problems)
+
+
+class AttachmentTooLarge(InvalidAttachment):
+    """The file has too many bytes, or its uploader has too many that no question refers to; nothing was kept."""
+
+    code = "attachment_too_large"
+
+
+class AttachmentNotFound(NotFound):
+    """The question has no file with this digest, or its bytes are gone."""
+
+    code = "attachment_not_found"
+
+    def __init__(self, digest: str, question_id: str) -> None:
+        self.digest = digest
+        self.question_id = question_id
+        super().__init__(f"Question {question_id!r} has no file with the digest {digest[:100]!r}.")
 
 
 class GrantNotFound(NotFound):

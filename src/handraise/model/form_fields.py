@@ -18,12 +18,24 @@ class FormPart(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
 
+def is_unset(value: object) -> bool:
+    """Whether a part was not given. It is left out of a form then, so that the stored text of older forms stays the same."""
+    return value is None or value is False or value == ()
+
+
 class Option(FormPart):
-    """One thing that can be chosen. The canonical answer is its `id`."""
+    """One thing that can be chosen. The canonical answer is its `id`.
+
+    `preview` shows in Markdown what you would get. An option that the agent recommends is `recommended`, with a `reason`.
+    Nothing is chosen because of that.
+    """
 
     id: str
     label: str
     description: str | None = None
+    preview: str | None = pydantic.Field(default=None, exclude_if=is_unset)
+    recommended: bool = pydantic.Field(default=False, strict=True, exclude_if=is_unset)
+    reason: str | None = pydantic.Field(default=None, exclude_if=is_unset)
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -93,7 +105,19 @@ class Confirm(FormPart):
     kind: Literal["confirm"] = "confirm"
 
 
-SimpleForm = Annotated[Choice | MultiChoice | Open | Confirm, pydantic.Field(discriminator="kind")]
+class File(FormPart):
+    """One file, which the answering person uploads.
+
+    `accept` are the media types that fit, such as `application/pdf` or `image/*`; none means any. `max_bytes` is how large
+    it may be.
+    """
+
+    kind: Literal["file"] = "file"
+    accept: tuple[str, ...] = ()
+    max_bytes: int | None = None
+
+
+SimpleForm = Annotated[Choice | MultiChoice | Open | Confirm | File, pydantic.Field(discriminator="kind")]
 
 
 class Field(FormPart):

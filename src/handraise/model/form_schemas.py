@@ -10,6 +10,7 @@ from handraise.model.forms import (
     Choice,
     Confirm,
     Field,
+    File,
     Form,
     MultiChoice,
     Open,
@@ -58,6 +59,18 @@ def _simple_to_schema(form: SimpleForm) -> Schema:
             return schema if form.at_most is None else {**schema, "maxItems": form.at_most}
         case Confirm():
             return {"type": "boolean"}
+        case File():
+            return {
+                "type": "object",
+                "title": "a file that was uploaded before",
+                "properties": {
+                    "name": {"type": "string"},
+                    "media_type": {"type": "string"},
+                    "size": {"type": "integer"},
+                    "digest": {"type": "string"},
+                },
+                "required": ["name", "media_type", "size", "digest"],
+            }
         case Open(type="integer" | "number"):
             bounds = {"minimum": form.minimum, "maximum": form.maximum}
             return {"type": form.type} | {key: value for key, value in bounds.items() if value is not None}

@@ -13,11 +13,13 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
+from handraise.model.briefs import Brief, Link
 from handraise.model.durations import Span, seconds_of
 from handraise.model.form_fields import (
     Choice,
     Confirm,
     Field,
+    File,
     Form,
     FormPart,
     MultiChoice,
@@ -25,6 +27,7 @@ from handraise.model.form_fields import (
     OpenType,
     Option,
     SimpleForm,
+    is_unset,
     options_of,
 )
 from handraise.model.json_values import Json, digest, json_problems
@@ -36,10 +39,13 @@ __all__ = [
     "Action",
     "AnyForm",
     "Approval",
+    "Brief",
     "Choice",
     "Confirm",
     "Field",
+    "File",
     "Form",
+    "Link",
     "MultiChoice",
     "Open",
     "OpenType",
@@ -51,6 +57,7 @@ __all__ = [
     "form_to_json",
     "options_of",
     "scope_problems",
+    "takes_files",
 ]
 
 T = TypeVar("T")
@@ -94,6 +101,8 @@ class Approval(FormPart):
     `risk` is how much harm the action could do, as declared by the agent's author. An action of high risk
     must be approved every time, and only by a person whose identity is proven, not merely asserted by a
     program.
+
+    `brief` is what the agent says about it, in its own words.
     """
 
     kind: Literal["approval"] = "approval"
@@ -106,6 +115,7 @@ class Approval(FormPart):
     valid_for: float | None = None
     # Left out if not given, so that the stored text of older forms, which have no risk, stays the same.
     risk: Risk = pydantic.Field(default="medium", exclude_if=lambda risk: risk == "medium")
+    brief: Brief | None = pydantic.Field(default=None, exclude_if=is_unset)
 
     @classmethod
     def of(
@@ -119,6 +129,7 @@ class Approval(FormPart):
         remember_for: Span = timedelta(days=30),
         valid_for: Span | None = None,
         risk: Risk = "medium",
+        brief: Brief | None = None,
     ) -> Approval:
         """Freeze an action. An argument named in `editable` takes its form from its current value.
 
@@ -148,6 +159,7 @@ class Approval(FormPart):
             remember_for=_seconds("remember_for", remember_for),
             valid_for=None if valid_for is None else _seconds("valid_for", valid_for),
             risk=risk,
+            brief=brief,
         )
 
     @property
@@ -175,9 +187,9 @@ class Approval(FormPart):
 
 
 AnyForm = Annotated[
-    Choice | MultiChoice | Open | Confirm | Form | Approval, pydantic.Field(discriminator="kind")
+    Choice | MultiChoice | Open | Confirm | File | Form | Approval, pydantic.Field(discriminator="kind")
 ]
-"""A form of any of the six kinds."""
+"""A form of any of the seven kinds."""
 FORM: pydantic.TypeAdapter[AnyForm] = pydantic.TypeAdapter(AnyForm)
 
 
@@ -189,6 +201,13 @@ def form_to_json(form: AnyForm) -> str:
 def form_from_json(text: str | bytes) -> AnyForm:
     """A form from its stored text."""
     return FORM.validate_json(text)
+
+
+def takes_files(form: AnyForm) -> bool:
+    """Whether an answer to this form has files."""
+    if isinstance(form, Form):
+        return any(isinstance(entry.form, File) for entry in form.fields)
+    return isinstance(form, File)
 
 
 def scope_problems(scopes: Sequence[Scope], risk: Risk, path: str) -> Iterator[Problem]:

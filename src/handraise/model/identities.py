@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from handraise.model.away import Away
 from handraise.model.evidence import SESSION, VOUCHED
 from handraise.model.people import Responder
 
@@ -68,11 +69,22 @@ class Person:
     """The language that they chose to read in, such as `de`."""
     time_zone: str | None = None
     """The time zone that they chose, such as `Europe/Berlin`."""
+    away_from: datetime | None = None
+    away_until: datetime | None = None
+    deputy: str | None = None
+    """Who answers for them while they are away."""
 
     @property
     def responder(self) -> Responder:
         """The person as one who answers, with their groups."""
         return Responder(self.id, self.groups)
+
+    @property
+    def away(self) -> Away | None:
+        """The period in which they are away, which may be over or not have begun; None if they set none."""
+        if self.away_from is None or self.away_until is None:
+            return None
+        return Away(starts=self.away_from, until=self.away_until, deputy=self.deputy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

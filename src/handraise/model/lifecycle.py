@@ -2,38 +2,63 @@
 
 pending ──answer──▶ answered        pending ──the clock──▶ expired, or answered by default
 pending ──decline─▶ declined        pending ──withdraw───▶ withdrawn
+pending ──send back▶ returned
 pending ──attempt─▶ pending, or exhausted after `max_attempts`
 pending ──ask back, note, reply─▶ pending, with one more message in its thread
+pending ──take, release, bring in, hand over, set aside, put back─▶ pending
 
 Every store makes the same decision in one conditional statement; the memory store calls `transition`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 from handraise.model.agreement import tally_votes
+from handraise.model.attachments import Attachment
 from handraise.model.decisions import decision_of
 from handraise.model.errors import KeyConflict
 from handraise.model.events import EventKind
 from handraise.model.forms import AnyForm, Approval, Scope
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json, digest
-from handraise.model.outcomes import Status, outcome_of
+from handraise.model.outcomes import Answered, Declined, Outcome, Returned, Status, outcome_of
 from handraise.model.people import Responder, may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import UNKNOWN, Provenance
-from handraise.model.questions import Draft, Question, Vote
+from handraise.model.questions import Aside, Draft, Question, Vote
 from handraise.model.validation import check_answer
 
 MoveKind = Literal[
-    "answer", "decline", "withdraw", "withdraw_for", "attempt", "grant", "ask_back", "note", "reply"
+    "answer",
+    "decline",
+    "send_back",
+    "withdraw",
+    "withdraw_for",
+    "attempt",
+    "grant",
+    "ask_back",
+    "note",
+    "reply",
+    "take",
+    "release",
+    "bring_in",
+    "hand_over",
+    "set_aside",
+    "put_back",
 ]
 
+VOTES = frozenset({"answer", "decline", "send_back"})
+"""The moves that are votes if several people must agree."""
+TAKEN_FOR = timedelta(minutes=10)
+"""For how long somebody who takes a question is shown as working on it."""
+
 _DECLINED_BALLOT = "declined"
+RETURNED_BALLOT = "returned"
+"""What two people who send a question back agree on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +80,8 @@ class Move:
     `record` is stored in the event, and as the outcome if the move settles the question. If several people must
     agree, they do if their `ballot` is equal; a `negative` one ends a question that has a veto. `new_grant` is the grant
     that an approval creates, `grant_id` the grant that a move uses. `seen` is how many messages of the thread an approval
-    covers, or a reply answers; None if that does not matter.
+    covers, or a reply answers; None if that does not matter. `to` are people and groups who are brought in, and `until` is
+    when a question that somebody sets aside comes back.
     """
 
     question: Question
@@ -67,6 +93,8 @@ class Move:
     new_grant: NewGrant | None = None
     grant_id: str | None = None
     seen: int | None = None
+    to: tuple[str, ...] = ()
+    until: datetime | None = None
 
     @property
     def by(self) -> str:
@@ -150,6 +178,26 @@ def decline_move(
     )
 
 
+def send_back_move(
+    question: Question, responder: Responder, *, reason: str, provenance: Provenance = UNKNOWN
+) -> Move:
+    """Make the move of a person who sends a question back. `returns` tells such a vote from one to decline."""
+    record = {
+        "by": responder.id,
+        "reason": reason,
+        "returns": True if question.takes_votes else None,
+        **provenance.record(),
+    }
+    return Move(
+        question=question,
+        kind="send_back",
+        responder=responder,
+        record=_without_none(record),
+        ballot=RETURNED_BALLOT,
+        negative=True,
+    )
+
+
 def ask_back_move(
     question: Question, responder: Responder, text: str, *, provenance: Provenance = UNKNOWN
 ) -> Move:
@@ -166,15 +214,60 @@ def note_move(
     return Move(question=question, kind="note", responder=responder, record=record)
 
 
-def reply_move(question: Question, asker: str, text: str, *, to: int) -> Move:
+def reply_move(
+    question: Question, asker: str, text: str, *, to: int, attachments: Sequence[Attachment] = ()
+) -> Move:
     """Make the move of an asker who replies to the messages up to this number."""
     record: dict[str, Json] = {"text": text, "replies_to": to}
+    if attachments:
+        record["attachments"] = [each.record() for each in attachments]
     return Move(question=question, kind="reply", responder=Responder(asker), record=record, seen=to)
 
 
-def withdraw_move(question: Question, asker: str, *, reason: str | None = None) -> Move:
-    """Make the move of an asker who withdraws the question."""
-    record = {"by": asker, "reason": reason}
+def take_move(
+    question: Question, responder: Responder, *, release: bool = False, provenance: Provenance = UNKNOWN
+) -> Move:
+    """Make the move of a person who takes a question, or releases it."""
+    kind: MoveKind = "release" if release else "take"
+    return Move(question=question, kind=kind, responder=responder, record=_without_none(provenance.record()))
+
+
+def bring_in_move(
+    question: Question,
+    responder: Responder,
+    to: Sequence[str],
+    *,
+    leave: bool = False,
+    reason: str | None = None,
+    provenance: Provenance = UNKNOWN,
+) -> Move:
+    """Make the move of a person who brings others in, or hands over to them if this person leaves."""
+    record = _without_none({"to": list(to), "reason": reason, **provenance.record()})
+    kind: MoveKind = "hand_over" if leave else "bring_in"
+    return Move(question=question, kind=kind, responder=responder, record=record, to=tuple(to))
+
+
+def set_aside_move(
+    question: Question, responder: Responder, *, until: datetime | None, provenance: Provenance = UNKNOWN
+) -> Move:
+    """Make the move of a person who does not want a question in their inbox, until a time or for good."""
+    record = {"until": None if until is None else until.isoformat(), **provenance.record()}
+    return Move(
+        question=question, kind="set_aside", responder=responder, record=_without_none(record), until=until
+    )
+
+
+def put_back_move(question: Question, responder: Responder, *, provenance: Provenance = UNKNOWN) -> Move:
+    """Make the move of a person who wants a question in their inbox again."""
+    record = _without_none(provenance.record())
+    return Move(question=question, kind="put_back", responder=responder, record=record)
+
+
+def withdraw_move(
+    question: Question, asker: str, *, reason: str | None = None, replaced_by: str | None = None
+) -> Move:
+    """Make the move of an asker who withdraws the question, or has asked another one instead."""
+    record = {"by": asker, "reason": reason, "replaced_by": replaced_by}
     return Move(question=question, kind="withdraw", responder=Responder(asker), record=_without_none(record))
 
 
@@ -252,12 +345,14 @@ def transition(
         return None
     if move.kind in ("ask_back", "note"):
         return _written(question, move)
+    if move.kind in _SHARING:
+        return _SHARING[move.kind](question, move, now)
     if move.kind == "attempt":
         tried = replace(question, attempts=question.attempts + 1)
         if tried.max_attempts is not None and tried.attempts >= tried.max_attempts:
             return _settled(tried, Status.EXHAUSTED, move, now)
         return tried, EventKind.ATTEMPTED
-    ending = Status.ANSWERED if move.kind == "answer" else Status.DECLINED
+    ending = _VERDICTS[move.kind]
     if not question.takes_votes:
         return _settled(question, ending, move, now)
     others = tuple(vote for vote in question.votes if vote.by != move.by and counts(vote))
@@ -289,6 +384,60 @@ def _replied(question: Question, move: Move) -> tuple[Question, EventKind] | Non
     return replace(question, thread=number, asked_back=waiting, replied=number), EventKind.REPLIED
 
 
+def _taken(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | None:
+    if question.taker(now) not in (None, move.by):
+        return None
+    return replace(question, taken_by=move.by, taken_until=now + TAKEN_FOR), EventKind.TAKEN
+
+
+def _released(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | None:
+    if question.taker(now) != move.by:
+        return None
+    return replace(question, taken_by=None, taken_until=None), EventKind.RELEASED
+
+
+def _brought_in(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind]:
+    return replace(question, added=_with(question.added, move.to)), EventKind.BROUGHT_IN
+
+
+def _handed_over(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind]:
+    left, _ = _set_aside(question, move, now)
+    is_taker = question.taken_by == move.by
+    return replace(
+        left,
+        added=_with(question.added, move.to),
+        taken_by=None if is_taker else question.taken_by,
+        taken_until=None if is_taker else question.taken_until,
+    ), EventKind.HANDED_OVER
+
+
+def _set_aside(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind]:
+    others = (each for each in question.aside if each.person != move.by)
+    aside = sorted((*others, Aside(move.by, move.until)), key=lambda each: each.person)
+    return replace(question, aside=tuple(aside)), EventKind.SET_ASIDE
+
+
+def _put_back(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind] | None:
+    others = tuple(each for each in question.aside if each.person != move.by)
+    return None if others == question.aside else (replace(question, aside=others), EventKind.PUT_BACK)
+
+
+def _with(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*names, *more)))
+
+
+_VERDICTS = {"answer": Status.ANSWERED, "decline": Status.DECLINED, "send_back": Status.RETURNED}
+_SHARING: Mapping[str, Callable[[Question, Move, datetime], tuple[Question, EventKind] | None]] = {
+    "take": _taken,
+    "release": _released,
+    "bring_in": _brought_in,
+    "hand_over": _handed_over,
+    "set_aside": _set_aside,
+    "put_back": _put_back,
+}
+"""The moves with which people share the work."""
+
+
 def is_open(question: Question, now: datetime) -> bool:
     """Whether a question is pending and has not expired."""
     return question.status is Status.PENDING and (question.expires_at is None or question.expires_at > now)
@@ -299,8 +448,8 @@ def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] |
     if question.due_at is None or question.due_at > now:
         return None
     step = question.next_step
-    # Steps that the asker's turn has put off are not taken.
-    later = question if question.is_askers_turn else replace(question, steps_taken=question.steps_taken + 1)
+    # Steps that are put off meanwhile are not taken.
+    later = question if question.is_paused else replace(question, steps_taken=question.steps_taken + 1)
     match step.do:
         case "remind":
             return replace(later, stepped_at=now), EventKind.REMINDED
@@ -315,6 +464,25 @@ def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] |
 def expire(question: Question, now: datetime) -> tuple[Question, EventKind]:
     """Return the question as expired, as a recovery does with questions that are too old."""
     return _ended(question, Status.EXPIRED, {}, now), EventKind.EXPIRED
+
+
+def is_shared(outcome: Outcome) -> bool:
+    """Whether the outcome of a question also ends those that follow it: a person has decided."""
+    return isinstance(outcome, (Declined, Returned)) or (
+        isinstance(outcome, Answered) and outcome.source == "person"
+    )
+
+
+def shared_record(ended: Question, record: dict[str, Json]) -> dict[str, Json]:
+    """The record with which questions end that follow one; `record` is that of the one that has ended."""
+    return {**record, "source": "shared", "question": ended.id}
+
+
+def end_as(question: Question, ended: Question, record: dict[str, Json]) -> tuple[Question, EventKind] | None:
+    """Return a question that ends as the one that it follows, or None if its own time is over."""
+    if ended.outcome is None or not is_open(question, ended.outcome.at):
+        return None
+    return _ended(question, ended.status, record, ended.outcome.at), EventKind(ended.status.value)
 
 
 def _settled(question: Question, status: Status, move: Move, now: datetime) -> tuple[Question, EventKind]:

@@ -14,7 +14,7 @@ from handraise.model.json_values import Json
 
 
 class Status(StrEnum):
-    """The status of a question: pending, or settled in one of five ways."""
+    """The status of a question: pending, or settled in one of six ways."""
 
     PENDING = "pending"
     ANSWERED = "answered"
@@ -22,9 +22,11 @@ class Status(StrEnum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     EXHAUSTED = "exhausted"
+    RETURNED = "returned"
 
 
-Source = Literal["person", "default", "grant", "policy"]
+Source = Literal["person", "default", "grant", "policy", "shared"]
+"""Where an answer came from. `shared`: a person answered an equal question of another asker, with the same topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class Answered:
             return (
                 f"answered {self.value!r} by the policy, in rule {(self.by or '').removeprefix('policy:')!r}"
             )
+        if self.source == "shared":
+            return f"answered {self.value!r} by {self.by}, to an equal question"
         if self.source == "default":
             return f"answered {self.value!r} by default, because its time ran out"
         return f"answered {self.value!r} by {self.by}"
@@ -102,8 +106,23 @@ class Exhausted:
         return f"given up after too many answers that did not fit, the last by {self.by}"
 
 
-Outcome: TypeAlias = Answered | Declined | Expired | Withdrawn | Exhausted
-"""How a question ended: one of five types. A type checker notices if a `match` leaves one out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """A person sent it back: change what `reason` says, and ask again with `replaces`. It is never an approval."""
+
+    status: ClassVar[Status] = Status.RETURNED
+    at: datetime
+    by: str
+    reason: str = field(repr=False)
+    channel: str | None = None
+    evidence: str | None = None
+
+    def __str__(self) -> str:
+        return f"sent back by {self.by}: {self.reason}"
+
+
+Outcome: TypeAlias = Answered | Declined | Expired | Withdrawn | Exhausted | Returned
+"""How a question ended: one of six types. A type checker notices if a `match` leaves one out."""
 
 
 def outcome_of(status: str, at: datetime, record: dict[str, Json]) -> Outcome:
@@ -132,6 +151,14 @@ def outcome_of(status: str, at: datetime, record: dict[str, Json]) -> Outcome:
             return Withdrawn(at=at, by=record["by"], reason=record.get("reason"))
         case Status.EXHAUSTED:
             return Exhausted(at=at, by=record["by"])
+        case Status.RETURNED:
+            return Returned(
+                at=at,
+                by=record["by"],
+                reason=record["reason"],
+                channel=record.get("channel"),
+                evidence=record.get("evidence"),
+            )
         case Status.PENDING:
             raise ValueError("A pending question has no outcome.")
         case _:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from handraise.model.evidence import PASSKEY, passkey_evidence
+from handraise.model.json_values import Json
 from handraise.model.passkey_signatures import (
     CheckProof,
     PasskeyProof,
@@ -13,10 +15,11 @@ from handraise.model.passkey_signatures import (
     decision_challenge,
     declined,
     proof_from_json,
+    sent_back,
 )
-from handraise.model.thread_messages import MESSAGE_KINDS, digest_of_thread
+from handraise.model.thread_messages import MESSAGE_KINDS, digest_of_thread, digested_message
 
-_DECIDE = frozenset({"voted", "answered", "declined"})
+_DECIDE = frozenset({"voted", "answered", "declined", "returned"})
 
 
 class _Registered(NamedTuple):
@@ -33,7 +36,7 @@ class PasskeyReplay:
         self._check = check
         self._registered: dict[str, _Registered] = {}
         self._asked: dict[str, str] = {}
-        self._threads: dict[str, list[tuple[str, str, str]]] = {}
+        self._threads: dict[str, list[Sequence[Any]]] = {}
         self.signed = 0
         """How many decisions were signed with a passkey."""
 
@@ -48,9 +51,17 @@ class PasskeyReplay:
                 data["person"], data["public_key"], data["domain"], data["vouched_by"]
             )
         elif kind == "asked" and (asked := record.get("asked") or {}).get("evidence") == "passkey":
-            self._asked[question] = asked_digest(asked["form"]["kind"], asked["prompt"], asked["context"])
+            self._asked[question] = asked_digest(
+                asked["form"]["kind"],
+                asked["prompt"],
+                asked["context"],
+                brief=asked["form"].get("brief"),
+                attachments=asked.get("attachments", ()),
+            )
         elif kind in MESSAGE_KINDS and question in self._asked:
-            self._threads.setdefault(question, []).append((kind, record["by"], data["text"]))
+            self._threads.setdefault(question, []).append(
+                digested_message(kind, record["by"], data["text"], data.get("attachments", ()))
+            )
         elif kind in _DECIDE and question in self._asked and data.get("source", "person") == "person":
             return self._decision_fault(record, data, is_complete=is_complete)
         return None
@@ -67,13 +78,14 @@ class PasskeyReplay:
         proof = proof_from_json(data["passkey"])
         if why := self._passkey_fault(proof, record["by"], data.get("evidence"), is_complete=is_complete):
             return why
+        thread = digest_of_thread(self._threads.get(record["question"], [])[: data.get("seen") or 0])
         challenge = decision_challenge(
             record["workspace"],
             record["question"],
             asked=self._asked[record["question"]],
-            thread=digest_of_thread(self._threads.get(record["question"], [])[: data.get("seen") or 0]),
+            thread=thread,
             by=record["by"],
-            decision=answered(data["value"]) if "value" in data else declined(data.get("reason")),
+            decision=_decision(record["kind"], data),
             nonce=proof.nonce,
         )
         if why := self._check(proof, challenge):
@@ -93,6 +105,14 @@ class PasskeyReplay:
         if evidence != passkey_evidence(known.vouched_by):
             return "the decision has another evidence than its passkey"
         return None
+
+
+def _decision(kind: str, data: dict[str, Any]) -> Json:
+    """What the event records, as it is signed."""
+    if "value" in data:
+        return answered(data["value"])
+    reason = data.get("reason")
+    return sent_back(reason) if kind == "returned" or data.get("returns") is True else declined(reason)
 
 
 def _refuses(data: dict[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
@@ -67,12 +67,19 @@ def proof_from_json(record: Mapping[str, Any]) -> PasskeyProof:
     return PasskeyProof(**{name: str(value) for name, value in values.items()})
 
 
-def asked_digest(kind: str, prompt: str, context: Json) -> str:
-    """The digest of what a person decides about: the kind of question, the agent's text, and the context.
+def asked_digest(
+    kind: str, prompt: str, context: Json, *, brief: Json = None, attachments: Sequence[Json] = ()
+) -> str:
+    """The digest of what a person decides about: the kind of question, the agent's text, context, brief and files.
 
     The action of an approval is not in it: the answer has its digest.
     """
-    return hashlib.sha256(canonical_json([kind, prompt, context]).encode()).hexdigest()
+    told: list[Json] = [kind, prompt, context]
+    if brief is not None:
+        told.append(brief)
+    if attachments:
+        told.append(list(attachments))
+    return hashlib.sha256(canonical_json(told).encode()).hexdigest()
 
 
 def answered(value: Json) -> Json:
@@ -83,6 +90,11 @@ def answered(value: Json) -> Json:
 def declined(reason: str | None) -> Json:
     """The part of a challenge that says that the person declines."""
     return {"decline": reason}
+
+
+def sent_back(reason: str | None) -> Json:
+    """The part of a challenge that says that the person sends the question back."""
+    return {"send_back": reason}
 
 
 def decision_challenge(

@@ -83,6 +83,12 @@ def check_texts(limits: Limits, **texts: str | None) -> None:
         raise InvalidAnswer(problems)
 
 
+def check_reason(reason: object) -> None:
+    """Raise `InvalidAnswer` unless somebody who sends a question back says why."""
+    if not isinstance(reason, str) or not reason.strip():
+        raise InvalidAnswer([Problem("reason", "say what to change")])
+
+
 def check_problems(limits: Limits, problems: Sequence[Problem], provenance: Provenance) -> None:
     """Raise `InvalidAnswer` unless a store can keep the reasons for a rejection, `ValueError` if there are none."""
     if not problems:

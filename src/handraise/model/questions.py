@@ -8,9 +8,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from handraise.model.attachments import Attachment
 from handraise.model.decisions import Decision, decision_of
 from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
-from handraise.model.json_values import Json, canonical_json
+from handraise.model.json_values import Json, canonical_json, digest
 from handraise.model.outcomes import Answered, Outcome, Status, outcome_of
 from handraise.model.reports import Report
 from handraise.model.rulings import Ruling
@@ -67,6 +68,14 @@ def needs_from_json(stored: list[dict[str, Any]]) -> tuple[Need, ...]:
 Replies = Literal["program", "model"]
 """Who replies if a person asks back: the program that asked, or its model, which gets the question as a tool's result."""
 
+
+class Aside(NamedTuple):
+    """Who does not want a question in their inbox, and until when; None is for good."""
+
+    person: str
+    until: datetime | None
+
+
 RequiredEvidence = Literal["session", "passkey"]
 """The evidence of a person that a policy can require: that they signed in, or a passkey that signed the decision."""
 
@@ -106,12 +115,20 @@ class Draft:
     """Whether other askers of the workspace that use the same shared key get this question too."""
     replies: Replies | None = None
     """Who replies if a person asks back. If None, people can only note something for each other."""
+    replaces: str | None = None
+    """The id of the asker's question that this one replaces."""
+    topic: str | None = None
+    """What is asked, across askers. Of equal pending questions with one topic, people are asked one."""
+    added: tuple[str, ...] = ()
+    """Who is asked besides the recipients: deputies of people who are away, and everybody who was brought in later."""
     needs: tuple[Need, ...] = ()
     """Who must be among those who agree, if the policy says more than recipients and a quorum do."""
     evidence: RequiredEvidence | None = None
     """The evidence of a person that the policy requires for an answer."""
     ruling: Ruling | None = field(default=None, repr=False)
     """What the workspace's policy decided when it was posted, or None without a policy."""
+    attachments: tuple[Attachment, ...] = ()
+    """The files that belong to the question; see `Desk.attach`."""
 
     @property
     def ref(self) -> Ref:
@@ -127,6 +144,26 @@ class Draft:
     def key_owner(self) -> str:
         """The owner of the key: the asker, or nobody if askers share it."""
         return "" if self.shared else self.asker
+
+    @property
+    def topic_key(self) -> str | None:
+        """The same for questions that can share one answer: those of one topic that ask the same people the same.
+
+        The prompt counts too: an agent must not get an answer for others to something else than they asked. None without
+        a topic, and if the policy needs certain people.
+        """
+        if self.topic is None or self.needs:
+            return None
+        asked = [
+            self.topic,
+            self.prompt,
+            form_to_json(self.form),
+            list(self.recipients),
+            self.quorum,
+            self.veto,
+            self.evidence,
+        ]
+        return digest(["handraise topic", *asked])
 
     @property
     def timeline(self) -> Timeline | None:
@@ -189,6 +226,16 @@ class Question(Draft):
     """The number of the last message that waits for the asker's reply; 0 if none does."""
     replied: int = 0
     """The number of the asker's last reply. An approving vote from before it does not count any more."""
+    taken_by: str | None = None
+    """Who said last that they are working on the answer; see `Desk.take`."""
+    taken_until: datetime | None = None
+    """Until when that counts. Everybody else may answer meanwhile."""
+    aside: tuple[Aside, ...] = ()
+    """Who does not want it in their inbox; see `Desk.set_aside`."""
+    follows: str | None = None
+    """The id of the equal question that people are asked instead: this one gets its answer."""
+    replaced_by: str | None = None
+    """The id of the question that its asker asked instead; see `replaces`."""
     outcome: Outcome | None = None
     consumed_at: datetime | None = None
     taken_back_at: datetime | None = None
@@ -220,6 +267,11 @@ class Question(Draft):
         return self.status is Status.PENDING and self.asked_back > 0
 
     @property
+    def is_paused(self) -> bool:
+        """Whether only the last step of its timeline is taken: it is the asker's turn, or it follows another question."""
+        return self.is_askers_turn or (self.status is Status.PENDING and self.follows is not None)
+
+    @property
     def audience(self) -> tuple[str, ...]:
         """Who may answer now: all who are eligible, or only the people of the open stage. Empty means anyone."""
         return self.asked_in(self.stage)
@@ -239,11 +291,19 @@ class Question(Draft):
 
     @property
     def eligible(self) -> tuple[str, ...]:
-        """Who may answer in any stage: the recipients and those escalated to. Empty means anyone in the workspace."""
-        if not self.recipients or not self.steps_taken:
+        """Who may answer in any stage: the recipients, those escalated to and those brought in. Empty means anyone."""
+        if not self.recipients or not (self.steps_taken or self.added):
             return self.recipients
         escalated = (name for step in self.steps[: self.steps_taken] for name in step.to)
-        return tuple(dict.fromkeys((*self.recipients, *escalated)))
+        return tuple(dict.fromkeys((*self.recipients, *escalated, *self.added)))
+
+    def taker(self, now: datetime) -> str | None:
+        """Who is working on the answer now, as far as they said."""
+        return self.taken_by if self.taken_until is not None and self.taken_until > now else None
+
+    def is_aside(self, person: str, now: datetime) -> bool:
+        """Whether a person does not want it in their inbox now."""
+        return any(each.person == person and (each.until is None or each.until > now) for each in self.aside)
 
     @property
     def expires_at(self) -> datetime | None:
@@ -257,14 +317,14 @@ class Question(Draft):
         """When the timeline's next step is due, or None."""
         if self.status is not Status.PENDING or self.steps_taken >= len(self.steps):
             return None
-        if self.is_askers_turn:
+        if self.is_paused:
             return self.expires_at
         return self._when(self.steps_taken)
 
     @property
     def next_step(self) -> Step:
-        """The timeline's next step. While it is the asker's turn, only the last one is taken."""
-        return self.steps[-1 if self.is_askers_turn else self.steps_taken]
+        """The timeline's next step. While the timeline is paused, only the last one is taken."""
+        return self.steps[-1 if self.is_paused else self.steps_taken]
 
     def _when(self, place: int) -> datetime:
         """When this step is due, as far as is known now."""
@@ -283,10 +343,18 @@ _DEFINED: Mapping[str, Callable[[Draft], Json]] = {
     "recipients": lambda draft: list(draft.recipients),
     "quorum": lambda draft: draft.quorum,
     "veto": lambda draft: draft.veto,
-    "steps": lambda draft: [
-        [step.after.total_seconds(), step.do, *step.to, step.record] for step in draft.steps
-    ],
+    "steps": lambda draft: _defined_steps(draft.steps),
+    "attachments": lambda draft: [each.record() for each in draft.attachments],
 }
+_DEFINED_IF_SET = ("replaces", "topic")
+
+
+def _defined_steps(steps: Sequence[Step]) -> list[Json]:
+    """The steps as the asker wrote them. What working time comes to, and so their order, may differ the next time."""
+    defined: list[Json] = [
+        [step.working or step.after.total_seconds(), step.do, *step.to, step.record] for step in steps
+    ]
+    return sorted(defined, key=canonical_json) if any(step.working for step in steps) else defined
 
 
 def definition_part(draft: Draft, name: str) -> Json:
@@ -297,10 +365,11 @@ def definition_part(draft: Draft, name: str) -> Json:
 def definition_parts(draft: Draft) -> dict[str, Json]:
     """The parts of a question's definition, as its asker asked it."""
     parts = {name: read(draft) for name, read in _DEFINED.items()}
+    parts |= {name: value for name in _DEFINED_IF_SET if (value := getattr(draft, name)) is not None}
     return parts if draft.ruling is None else parts | draft.ruling.asked
 
 
-_WITHOUT_POLICY: dict[str, Any] = {"needs": (), "evidence": None, "ruling": None}
+_WITHOUT_POLICY: dict[str, Any] = {"added": (), "needs": (), "evidence": None, "ruling": None}
 _UNLESS_SAID = {each.name: each.default for each in fields(Question) if each.default is not MISSING}
 
 
@@ -314,9 +383,9 @@ def redrafted(draft: T, **changes: Any) -> T:
     return _made(type(draft), {**vars(draft), **changes})
 
 
-def posted(draft: Draft, asked_at: datetime) -> Question:
-    """The question that a draft has just become. A policy may have settled it at once."""
-    values = {**_UNLESS_SAID, **vars(draft), "asked_at": asked_at}
+def posted(draft: Draft, asked_at: datetime, *, follows: str | None = None) -> Question:
+    """The question that a draft has just become. A policy may have settled it at once, or it `follows` another one."""
+    values = {**_UNLESS_SAID, **vars(draft), "asked_at": asked_at, "follows": follows}
     if draft.ruling is not None and (ending := draft.ruling.ending) is not None:
         outcome = outcome_of(ending.status, asked_at, ending.record)
         values |= {"status": outcome.status, "outcome": outcome}

@@ -15,13 +15,16 @@ from handraise.model.questions import Need, Question, needs_from_json
 from handraise.model.reports import Report, report_of
 from handraise.model.rulings import POLICY
 from handraise.model.seals import instant_text
+from handraise.model.thread_messages import MESSAGE_KINDS
 
 ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
 """Kinds of events that settle a question."""
-_MESSAGES = frozenset({"asked_back", "noted", "replied"})
-_WHILE_PENDING = frozenset({"attempted", "voted", "reminded", "escalated", "sent", "joined", *_MESSAGES})
+_SHARING = frozenset({"taken", "released", "brought_in", "handed_over", "set_aside", "put_back"})
+_WHILE_PENDING = MESSAGE_KINDS | _SHARING | {"attempted", "voted", "reminded", "escalated", "sent", "joined"}
 _CHECKED = ("asker", "recipients", "steps", "quorum", "needs", "ruling", "replies")
 """What is kept of a question as it was asked."""
+_WITH_DATA = frozenset({"asked", "voted", "reported", "brought_in", "handed_over"})
+"""Other kinds of events whose data is checked."""
 _OF_APPROVALS = frozenset({"consumed", "taken_back"})
 
 
@@ -46,6 +49,7 @@ def row_record(question: Question) -> dict[str, Json]:
         "taken_back": question.taken_back_at is not None,
         "report": None if question.report is None else _report(question.report),
         "thread": question.thread,
+        "added": list(question.added),
     }
 
 
@@ -91,7 +95,7 @@ class QuestionReplay:
         # The feed is ordered by transaction. The events of one question are ordered by the last number of
         # their places.
         order = int(record["cursor"].rpartition(".")[2])
-        kept = data if kind in ENDINGS or kind in _OF_APPROVALS or kind in ("voted", "reported") else None
+        kept = data if kind in ENDINGS or kind in _OF_APPROVALS or kind in _WITH_DATA else None
         self._steps.append(_Step(order, place, record["cursor"], kind, record["by"], record["at"], kept))
 
     @property
@@ -111,6 +115,7 @@ class QuestionReplay:
         reported: _Step | None = None
         used: set[str] = set()
         votes: dict[str | None, Json] = {}
+        added: list[str] = []
         thread = 0
         for number, step in enumerate(sorted(self._steps, key=lambda step: step.order)):
             where = (step.place, step.cursor)
@@ -120,7 +125,11 @@ class QuestionReplay:
                 return Inconsistency(
                     f"the question was {ending.kind} before, so this cannot have happened", *where
                 )
-            if step.kind in _MESSAGES:
+            if step.kind in _SHARING and step.by == self._asked.get("asker", ""):
+                return Inconsistency("the asker cannot do what is for people", *where)
+            if step.kind in ("asked", "brought_in", "handed_over"):
+                added += (step.data or {}).get("to", [])
+            if step.kind in MESSAGE_KINDS:
                 if why := self._why_not_written(step):
                     return Inconsistency(why, *where)
                 thread += 1
@@ -131,7 +140,7 @@ class QuestionReplay:
                 if _is_uncovered(step, thread):
                     return Inconsistency("the approval does not cover the whole conversation", *where)
             if step.kind in ENDINGS:
-                if why := self._why_not(step, votes):
+                if why := self._why_not(step, votes, added):
                     return Inconsistency(why, *where)
                 ending = step
             if step.kind in _OF_APPROVALS:
@@ -146,6 +155,7 @@ class QuestionReplay:
                 reported = step
         said = {
             **self._expected(ending, used),
+            "added": list(dict.fromkeys(added)),
             "report": None if reported is None else _report(_reported(reported)),
             "thread": thread,
         }
@@ -156,10 +166,10 @@ class QuestionReplay:
             )
         return None
 
-    def _why_not(self, step: _Step, votes: dict[str | None, Json]) -> str | None:
+    def _why_not(self, step: _Step, votes: dict[str | None, Json], added: Sequence[str]) -> str | None:
         """Why the question cannot have ended like this, or None."""
         data = step.data or {}
-        if step.kind not in ("answered", "declined"):
+        if step.kind not in ("answered", "declined", "returned"):
             return None
         if data.get("source") == "policy":
             return self._why_not_by_policy(step)
@@ -168,15 +178,18 @@ class QuestionReplay:
         if step.by == self._asked.get("asker"):
             return "the asker cannot answer"
         value = data.get("value")
-        if step.kind == "declined" or (isinstance(value, dict) and value.get("decision") == "deny"):
+        if step.kind in ("declined", "returned") or (
+            isinstance(value, dict) and value.get("decision") == "deny"
+        ):
             return None
         agreeing = {voter for voter, vote in votes.items() if _agree(vote, value)}
         escalated = [name for each in self._asked.get("steps") or () for name in each["to"]]
         recipients = self._asked.get("recipients") or []
-        if recipients and step.by not in _among([*recipients, *escalated], {step.by}):
+        others = [*escalated, *added]
+        if recipients and step.by not in _among([*recipients, *others], {step.by}):
             return f"{step.by!r} was not asked"
         needs = needs_from_json(self._asked.get("needs") or [])
-        everybody = Need((*recipients, *escalated) if recipients else (), self._asked.get("quorum") or 1)
+        everybody = Need((*recipients, *others) if recipients else (), self._asked.get("quorum") or 1)
         for need in (everybody, *needs):
             found = _among(need.people, agreeing) if need.people else agreeing
             if len(found) < need.count:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from handraise.model.drafting import Limits
 from handraise.model.errors import InvalidReport
 from handraise.model.json_values import Json, JsonValue, canonical_json, json_problems, text_problem
 from handraise.model.problems import Problem
 from handraise.model.reports import report_record
-
-_LONGEST_LINK = 2_000
-_NOT_IN_LINKS = re.compile(r"[\x00-\x20\x7f-\x9f\s\\\"<>^`{|}]")
+from handraise.model.web_links import link_problems
 
 
 def check_report(
@@ -24,7 +20,7 @@ def check_report(
     problems = [
         *_ok_problems(ok),
         *_text_problems(text, limits.prompt),
-        *_link_problems(link),
+        *(() if link is None else link_problems("link", link)),
         *_details_problems(details, limits),
     ]
     if problems:
@@ -47,27 +43,6 @@ def _text_problems(text: object, longest: int) -> Iterator[Problem]:
         yield Problem("text", why)
     elif len(text) > longest:
         yield Problem("text", f"has more than {longest} characters")
-
-
-def _link_problems(link: object) -> Iterator[Problem]:
-    if link is None:
-        return
-    if not isinstance(link, str):
-        yield Problem("link", "expected a text")
-    elif len(link) > _LONGEST_LINK:
-        yield Problem("link", f"has more than {_LONGEST_LINK} characters")
-    elif _NOT_IN_LINKS.search(link) or text_problem(link) or not _is_web_address(link):
-        yield Problem("link", "expected an address that begins with https:// or http://")
-
-
-def _is_web_address(link: str) -> bool:
-    try:
-        parts = urlsplit(link)
-        _ = parts.port  # raises if it is not a number
-    except ValueError:
-        return False
-    # A name before an @ makes another host look like the address.
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def _details_problems(details: JsonValue, limits: Limits) -> Iterator[Problem]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pydantic
 
+from handraise.model.away import Away, deputy_of
 from handraise.model.deliveries import Address, Delivery, Reason
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.people import ANYONE, GROUP
+from handraise.model.people import ANYONE, GROUP, Responder, may_respond
 from handraise.model.questions import Question
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -159,9 +160,15 @@ class Notification(NamedTuple):
 
 
 def names_for(
-    notification: Notification, policy: Routing, members: Mapping[str, Sequence[str]]
+    notification: Notification,
+    policy: Routing,
+    members: Mapping[str, Sequence[str]],
+    on_duty: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, str]:
-    """Everybody whose addresses are used, and for which recipient."""
+    """Everybody whose addresses are used, and for which recipient.
+
+    `on_duty` has those of a group who are on duty, if it follows a rota. If none of them is in the group, everybody is.
+    """
     found: dict[str, str] = {}
     for name in notification.to or (ANYONE,):
         found.setdefault(name, name)
@@ -170,10 +177,48 @@ def names_for(
             continue
         order = policy.on_call.get(group, ())
         people: Iterable[str] = members.get(group, ())
-        if order:
+        duty = [person for person in people if person in (on_duty or {}).get(group, ())]
+        if duty:
+            people = duty
+        elif order:
             people = (order[notification.turn % len(order)],)
         for person in people:
             found.setdefault(person, name)
+    return found
+
+
+def deputies_among(
+    notification: Notification,
+    names: Mapping[str, str],
+    away: Mapping[str, Away],
+    members: Mapping[str, Sequence[str]],
+) -> dict[str, str]:
+    """For each of these people who is away, the deputy who can be notified instead.
+
+    A deputy who may not answer this question must not read it, so the person who is away is notified as always.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        deputy = deputy_of(name, away)
+        if deputy is None:
+            continue
+        groups = frozenset(group for group, people in members.items() if deputy in people)
+        if may_respond(notification.question, Responder(deputy, groups)):
+            found[name] = deputy
+    return found
+
+
+def with_deputies(
+    names: Mapping[str, str], deputies: Mapping[str, str], reachable: Collection[str]
+) -> dict[str, str]:
+    """Everybody whose addresses are used if deputies are notified instead of those who are away.
+
+    A deputy who cannot be reached replaces nobody: it is better to notify somebody who is away than nobody.
+    """
+    instead = {name: deputy for name, deputy in deputies.items() if deputy in reachable}
+    found = {name: sake for name, sake in names.items() if name not in instead}
+    for name, deputy in instead.items():
+        found.setdefault(deputy, names[name])
     return found
 
 
@@ -186,10 +231,12 @@ def plan(
     rate_limit_key_of: Callable[[Address], str | None],
     recent: Recent,
     now: datetime,
+    opens: Mapping[str, datetime] | None = None,
 ) -> Plan:
     """The deliveries of a notification, each counted in `recent`.
 
-    An address without a rate limit key cannot be used.
+    An address without a rate limit key cannot be used. `opens` says when the working hours of a group begin, or now
+    if they have begun: a reminder for it waits until then, unless it is urgent.
     """
     question = notification.question
     # The asker cannot answer, and so is not notified either.
@@ -221,7 +268,10 @@ def plan(
         # The agent itself declares the risk and when to escalate, so neither lets it exceed its limit.
         claimed = notification.reason == "escalated" or question.risk == _HIGH
         urgent = rule.urgent or (claimed and not _has_had_enough(question.asker, policy, recent))
-        due_at, bundle = (now, None) if urgent else _turn(address, question, policy, recent, now)
+        earliest = max(now, (opens or {}).get(sake, now)) if notification.reason == "reminded" else now
+        due_at, bundle = (
+            (now, None) if urgent else _turn(address, question, policy, recent, now=now, earliest=earliest)
+        )
         planned.append(
             Delivery(
                 workspace=question.workspace,
@@ -256,11 +306,17 @@ def delivery_id(notification: Notification, address: Address) -> str:
 
 
 def _turn(
-    address: Address, question: Question, policy: Routing, recent: Recent, now: datetime
+    address: Address,
+    question: Question,
+    policy: Routing,
+    recent: Recent,
+    *,
+    now: datetime,
+    earliest: datetime,
 ) -> tuple[datetime, str | None]:
     """When a message may be sent, and in which bundle if it has to wait."""
     attention = policy.people.get(address.recipient, policy.anybody)
-    due_at = attention.hours.next_open(now) if attention.hours else now
+    due_at = attention.hours.next_open(earliest) if attention.hours else earliest
     too_many = (
         attention.per_hour is not None and recent.recipients[address.recipient] >= attention.per_hour
     ) or _has_had_enough(question.asker, policy, recent)

@@ -33,7 +33,8 @@ class Ruling:
     """Which version of the policy applied to a question, which of its rules matched, and what they changed.
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is the digest of the rule
-    that would have allowed the question, if it went to people as a spot check of that rule. `ending` settles the question
+    that would have allowed the question, if it went to people as a spot check of that rule. `names_people` says that the
+    policy named who answers instead of the asker, so people cannot let others answer. `ending` settles the question
     when it is posted; it is stored as the question's outcome and not with the ruling.
     """
 
@@ -41,22 +42,24 @@ class Ruling:
     matches: tuple[Match, ...] = ()
     asked: dict[str, Json] = field(default_factory=dict)
     checked: str | None = None
+    names_people: bool = False
     ending: Ending | None = field(default=None, compare=False)
 
     @cached_property
     def text(self) -> str:
         """The JSON text of the ruling. Most questions of an agent share one ruling, so it is written once."""
         checked = "" if self.checked is None else f', "checked": {json.dumps(self.checked)}'
+        named = ', "names_people": true' if self.names_people else ""
         matches = _matches_text(self.matches)
-        return (
-            f'{{"version": {self.version}, "matches": {matches}, "asked": {json.dumps(self.asked)}{checked}}}'
-        )
+        return f'{{"version": {self.version}, "matches": {matches}, "asked": {json.dumps(self.asked)}{checked}{named}}}'
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as it is stored and sealed."""
         matches = [_match_json(each) for each in self.matches]
         stored: dict[str, Json] = {"version": self.version, "matches": matches, "asked": self.asked}
-        return stored if self.checked is None else {**stored, "checked": self.checked}
+        if self.checked is not None:
+            stored["checked"] = self.checked
+        return {**stored, "names_people": True} if self.names_people else stored
 
 
 def _match_json(match: Match) -> dict[str, Json]:
@@ -87,4 +90,5 @@ def ruling_from_json(stored: dict[str, Any] | None) -> Ruling | None:
         matches=tuple(Match(**each) for each in stored["matches"]),
         asked=stored["asked"],
         checked=stored.get("checked"),
+        names_people=stored.get("names_people", False),
     )

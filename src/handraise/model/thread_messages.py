@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, cast, get_args
 
+from handraise.model.attachments import Attachment, attached_in, attachments_from_json, list_problems
 from handraise.model.drafting import Limits
 from handraise.model.errors import InvalidMessage
 from handraise.model.events import Event, EventKind
-from handraise.model.json_values import digest, text_problem
+from handraise.model.forms import takes_files
+from handraise.model.json_values import Json, digest, text_problem
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
 
@@ -35,6 +37,7 @@ class ThreadMessage:
     at: datetime
     text: str = field(repr=False)
     channel: str | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 def messages_of(history: Iterable[Event]) -> tuple[ThreadMessage, ...]:
@@ -48,9 +51,22 @@ def messages_of(history: Iterable[Event]) -> tuple[ThreadMessage, ...]:
             at=event.at,
             text=(event.data or {}).get("text", ""),
             channel=event.channel,
+            attachments=attachments_from_json((event.data or {}).get("attachments", ())),
         )
         for number, event in enumerate(said, 1)
     )
+
+
+def attached_to(question: Question, history: Iterable[Event]) -> tuple[Attachment, ...]:
+    """All files that belong to a question: its own, those of its messages, and those of votes and answers."""
+    found = list(question.attachments)
+    for event in history:
+        data = event.data or {}
+        if event.kind in MESSAGE_KINDS:
+            found += attachments_from_json(data.get("attachments", ()))
+        elif event.kind in (EventKind.VOTED, EventKind.ANSWERED) and takes_files(question.form):
+            found += attached_in(data.get("value"))
+    return tuple({(each.digest, each.name): each for each in found}.values())
 
 
 def unanswered(history: Sequence[Event]) -> Sequence[ThreadMessage]:
@@ -69,17 +85,42 @@ def replied_to(history: Sequence[Event]) -> int:
 
 def thread_digest(messages: Sequence[ThreadMessage]) -> str | None:
     """The digest of a thread as a person saw it; None if nobody had written anything."""
-    return digest_of_thread([(each.kind, each.by, each.text) for each in messages])
+    return digest_of_thread(
+        [
+            digested_message(each.kind, each.by, each.text, [file.record() for file in each.attachments])
+            for each in messages
+        ]
+    )
 
 
-def digest_of_thread(messages: Sequence[tuple[str, str, str]]) -> str | None:
-    """The digest of the kinds, authors and texts of a thread's messages."""
+def digested_message(kind: str, by: str, text: str, attachments: Sequence[Json]) -> Sequence[Json]:
+    """What the digest of a thread covers of a message: its kind, its author, its text, and its files if it has any."""
+    return [kind, by, text, list(attachments)] if attachments else [kind, by, text]
+
+
+def digest_of_thread(messages: Sequence[Sequence[Json]]) -> str | None:
+    """The digest of a thread, from `digested_message` of each of its messages."""
     return digest(["handraise thread", *map(list, messages)]) if messages else None
 
 
 def without_notes(event: Event) -> Event:
     """An event as an agent may see it: what people note for each other is not for the asker."""
     return replace(event, data=None) if event.kind is EventKind.NOTED else event
+
+
+def check_attachments(limits: Limits, attachments: Sequence[object]) -> None:
+    """Raise `InvalidMessage` if a message cannot have these files."""
+    problems = list(
+        list_problems(
+            attachments,
+            "attachments",
+            most_files=limits.files,
+            most_bytes=limits.file_bytes,
+            most_together=limits.files_bytes,
+        )
+    )
+    if problems:
+        raise InvalidMessage(problems)
 
 
 def check_message(limits: Limits, text: object) -> None:

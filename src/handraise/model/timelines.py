@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Literal
 
-from handraise.model.durations import Span, span_of
+from handraise.model.durations import Span, WorkingSpan, timeline_span_of
 from handraise.model.json_values import Json, JsonValue
 from handraise.model.problems import InvalidQuestion, Problem
 
@@ -40,6 +40,9 @@ class Timeline:
     `escalate` take one value or several. A step that is done late, after an outage, delays the following
     ones: at least ten minutes are left for each, or the planned gap if that is shorter. `default` is the
     answer that is recorded, marked as a default, when it expires.
+
+    Every time may count working hours: `remind="2 working hours"`, `expire="3 working days"`. What that comes to is
+    decided when the question is posted, by the working hours of the first group that is asked, or of the workspace.
     """
 
     remind: tuple[timedelta, ...] = ()
@@ -82,6 +85,13 @@ class Step:
     do: Deed
     to: tuple[str, ...] = ()
     record: dict[str, Json] | None = None
+    working: str | None = None
+    """The working time that the asker wrote, such as "2 working hours". `after` is what it came to."""
+
+    @property
+    def span(self) -> timedelta:
+        """When it is done, as a part of a timeline."""
+        return self.after if self.working is None else WorkingSpan(self.working, self.after)
 
     @property
     def ends(self) -> bool:
@@ -96,7 +106,7 @@ def _set(frozen: Escalation | Timeline, **values: object) -> None:
 
 def _span(path: str, span: Span) -> timedelta:
     try:
-        return span_of(span)
+        return timeline_span_of(span)
     except (TypeError, ValueError) as error:
         raise _mistaken(path, str(error)) from None
     except OverflowError:
@@ -122,16 +132,22 @@ def _mistaken(path: str, message: str) -> InvalidQuestion:
 
 def steps_of(timeline: Timeline) -> tuple[Step, ...]:
     """The timeline's steps in the order of their times; the one that settles comes last."""
-    steps = [Step(span, "remind") for span in timeline.remind]
-    steps += [Step(escalation.after, "escalate", escalation.to) for escalation in timeline.escalate]
+    steps = [_step(span, "remind") for span in timeline.remind]
+    steps += [_step(escalation.after, "escalate", escalation.to) for escalation in timeline.escalate]
     steps.sort(key=lambda step: step.after)
     if timeline.expire is not None and timeline.default is None:
-        steps.append(Step(timeline.expire, "expire", record={}))
+        steps.append(_step(timeline.expire, "expire", record={}))
     elif timeline.expire is not None:
         steps.append(
-            Step(timeline.expire, "default", record={"value": timeline.default, "source": "default"})
+            _step(timeline.expire, "default", record={"value": timeline.default, "source": "default"})
         )
     return tuple(steps)
+
+
+def _step(span: timedelta, do: Deed, to: tuple[str, ...] = (), record: dict[str, Json] | None = None) -> Step:
+    if not isinstance(span, WorkingSpan):
+        return Step(span, do, to, record)
+    return Step(timedelta(seconds=span.total_seconds()), do, to, record, span.words)
 
 
 def gaps_of(steps: Sequence[Step]) -> Sequence[timedelta]:
@@ -145,9 +161,9 @@ def timeline_of(steps: Sequence[Step]) -> Timeline | None:
         return None
     end = steps[-1] if steps[-1].ends else None
     return Timeline(
-        remind=tuple(step.after for step in steps if step.do == "remind"),
-        escalate=tuple(Escalation(after=step.after, to=step.to) for step in steps if step.do == "escalate"),
-        expire=end.after if end else None,
+        remind=tuple(step.span for step in steps if step.do == "remind"),
+        escalate=tuple(Escalation(after=step.span, to=step.to) for step in steps if step.do == "escalate"),
+        expire=end.span if end else None,
         default=(end.record or {}).get("value") if end else None,
     )
 
@@ -163,6 +179,7 @@ def steps_to_json(steps: Sequence[Step]) -> list[dict[str, Json]]:
             "do": step.do,
             "to": list(step.to),
             "record": None if step.record is None else json.dumps(step.record),
+            **({} if step.working is None else {"working": step.working}),
         }
         for step in steps
     ]
@@ -176,6 +193,7 @@ def steps_from_json(stored: Sequence[dict[str, Json]]) -> tuple[Step, ...]:
             step["do"],
             tuple(step["to"]),
             json.loads(step["record"]) if isinstance(step["record"], str) else step["record"],
+            step.get("working"),
         )
         for step in stored
     )

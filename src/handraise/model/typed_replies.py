@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from handraise.model.errors import InvalidAnswer
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    File,
+    Form,
+    MultiChoice,
+    Open,
+    SimpleForm,
+)
 from handraise.model.json_values import Json
-from handraise.model.questions import Draft
+from handraise.model.questions import Draft, Question
+from handraise.model.sharing_rules import may_be_several
 from handraise.model.validation import check_answer, fold
 
 _YES = frozenset({"yes", "y", "yes please", "yep", "yeah", "ok", "okay", "sure", "true"}) | {"ja", "ja bitte"}
@@ -18,6 +29,8 @@ _APPROVE = frozenset({"approve", "approved", "yes", "y"}) | {"genehmigen", "gene
 _DENY = frozenset({"deny", "denied", "reject", "rejected", "no", "n"}) | {"ablehnen", "abgelehnt", "nein"}
 _NONE = frozenset({"none", "keine"})
 _OTHER = re.compile(r"\s*(?:other|andere)\s*:(.+)", re.DOTALL | re.IGNORECASE)
+_SEND_BACK = re.compile(r"\s*(?:send back|zurückgeben|zurückschicken)\s*:(.*)", re.DOTALL | re.IGNORECASE)
+_NOT_FOR_ME = frozenset({"not for me", "nichts für mich", "nicht für mich"})
 """English and German words count for everybody, whatever their language is."""
 
 
@@ -37,6 +50,39 @@ class NotAnAnswer:
 
 Reply: TypeAlias = Understood | NotAnAnswer
 """The meaning of a typed text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendsBack:
+    """The reply sends the question back; `reason` says what to change."""
+
+    reason: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SetsAside:
+    """The reply says that the question is not for this person."""
+
+
+def read_deed(question: Question, text: str) -> SendsBack | SetsAside | None:
+    """What a typed text does instead of answering; None if it is an answer, or nothing that can be done.
+
+    The name of an option is always an answer. If any text is an answer, the words that every message names are not.
+    """
+    sends_back = _SEND_BACK.fullmatch(text)
+    sets_aside = _word(text) in _NOT_FOR_ME and may_be_several(question)
+    if not sends_back and not sets_aside:
+        return None
+    if not accepts_any_text(question.form) and isinstance(read_reply(question, text), Understood):
+        return None
+    return SendsBack(sends_back[1].strip()) if sends_back else SetsAside()
+
+
+def accepts_any_text(form: AnyForm) -> bool:
+    """Whether anything that somebody says would be an answer."""
+    if isinstance(form, Form):
+        return len(form.fields) == 1 and accepts_any_text(form.fields[0].form)
+    return isinstance(form, Open) and form.type == "text"
 
 
 def read_reply(question: Draft, text: str) -> Reply:
@@ -70,6 +116,8 @@ def _read_simple(form: SimpleForm, text: str) -> Json | NotAnAnswer:
             return text if form.type == "text" else text.strip()
         case Confirm():
             return _read_yes_or_no(text)
+        case File():
+            return NotAnAnswer("a file cannot be typed: upload it on the page of the question")
         case _:
             assert_never(form)
 

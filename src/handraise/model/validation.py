@@ -11,6 +11,12 @@ from typing import assert_never
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
+from handraise.model.attachments import (
+    MAX_FILE_BYTES,
+    attachment_from_json,
+    attachment_problems,
+    is_accepted,
+)
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
     Action,
@@ -18,6 +24,7 @@ from handraise.model.forms import (
     Approval,
     Choice,
     Confirm,
+    File,
     Form,
     MultiChoice,
     Open,
@@ -154,6 +161,8 @@ def _check_simple(form: SimpleForm, value: Json, path: str, problems: list[Probl
             return _check_open(form, value, path, problems)
         case Confirm():
             return _check_confirm(value, path, problems)
+        case File():
+            return _check_file(form, value, path, problems)
         case _:
             assert_never(form)
 
@@ -210,6 +219,20 @@ def _check_confirm(value: Json, path: str, problems: list[Problem]) -> bool | No
         return word[fold(value)]
     problems.append(Problem(path, "expected yes or no"))
     return None
+
+
+def _check_file(form: File, value: Json, path: str, problems: list[Problem]) -> Json:
+    if not isinstance(value, dict) or value.keys() != {"name", "media_type", "size", "digest"}:
+        problems.append(Problem(path, "expected a file: upload one"))
+        return None
+    given = attachment_from_json(value)
+    most = MAX_FILE_BYTES if form.max_bytes is None else form.max_bytes
+    found = list(attachment_problems(given, path, most_bytes=most))
+    problems.extend(found)
+    if not found and not is_accepted(given.media_type, form.accept):
+        wanted = ", ".join(form.accept)
+        problems.append(Problem(path, f"a file of type {given.media_type} does not fit: expected {wanted}"))
+    return given.record()
 
 
 def _check_open(form: Open, value: Json, path: str, problems: list[Problem]) -> Json:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from handraise.model.deliveries import Address
 from handraise.model.identities import AgentKey, Link, Person, Session
@@ -18,6 +19,7 @@ from handraise.model.passkey_signatures import Passkey
 from handraise.model.people import GROUP
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.model.stops import Stop
+from handraise.model.working_hours import WorkingHours
 
 _SALT = "salt"
 """The key of the random text in the stored data of an event. Without it, nobody can guess an erased event."""
@@ -31,7 +33,11 @@ class WorkspaceEventKind(StrEnum):
     PERSON_ADDED = "person.added"
     PERSON_CHANGED = "person.changed"
     PERSON_REMOVED = "person.removed"
+    PERSON_AWAY = "person.away"
+    PERSON_BACK = "person.back"
     GROUP_CHANGED = "group.changed"
+    HOURS_CHANGED = "hours.changed"
+    ROTA_CHANGED = "rota.changed"
     KEY_CREATED = "key.created"
     KEY_REVOKED = "key.revoked"
     ADDRESS_ADDED = "address.added"
@@ -112,6 +118,22 @@ def person_removed(person: Person, *, by: str | None) -> Change:
     return Change(WorkspaceEventKind.PERSON_REMOVED, by, details, [person.id])
 
 
+def away_set(before: Person, after: Person, *, by: str | None) -> Change | None:
+    """A person is away for a while, or back; None if nothing changed."""
+    if before.away == after.away:
+        return None
+    away = after.away
+    if away is None:
+        return Change(WorkspaceEventKind.PERSON_BACK, by, {"person": after.id}, [after.id])
+    details: dict[str, Json] = {
+        "person": after.id,
+        "from": away.starts.astimezone(UTC).isoformat(),
+        "until": away.until.astimezone(UTC).isoformat(),
+        "deputy": away.deputy,
+    }
+    return Change(WorkspaceEventKind.PERSON_AWAY, by, details, [after.id, away.deputy])
+
+
 def group_put(
     group: str, before: Collection[str], after: Collection[str], *, by: str | None
 ) -> Change | None:
@@ -121,6 +143,33 @@ def group_put(
         return None
     details: dict[str, Json] = {"group": group, "added": [*added], "removed": [*removed]}
     return Change(WorkspaceEventKind.GROUP_CHANGED, by, details, [*added, *removed])
+
+
+def hours_put(
+    group: str, before: WorkingHours | None, after: WorkingHours | None, *, by: str | None
+) -> Change | None:
+    """The working hours of a group, or without one of the workspace, changed; None if they are the same."""
+    if before == after:
+        return None
+    one, other = (None if each is None else each.model_dump() for each in (before, after))
+    return Change(WorkspaceEventKind.HOURS_CHANGED, by, {"group": group or None, "from": one, "to": other})
+
+
+def rota_put(
+    group: str, before: str | None, after: str | None, *, is_new: bool, by: str | None
+) -> Change | None:
+    """A group follows another calendar, or a new text of it; None if nothing changed. Addresses may be secret."""
+    if before == after and not is_new:
+        return None
+    details: dict[str, Json] = {"group": group, "from": source_of(before), "to": source_of(after)}
+    return Change(WorkspaceEventKind.ROTA_CHANGED, by, details)
+
+
+def source_of(rota: str | None) -> str | None:
+    """Where a rota comes from, without what may be secret: a host or `file`."""
+    if rota is None or "://" not in rota:
+        return rota
+    return urlsplit(rota).hostname or "an address"
 
 
 def key_created(key: AgentKey) -> Change:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
+from handraise.model.durations import WorkingSpan
 from handraise.model.errors import InvalidPolicy
 from handraise.model.forms import Approval, form_from_json
 from handraise.model.json_values import Json
@@ -15,7 +16,7 @@ from handraise.model.policy_versions import CurrentPolicy
 from handraise.model.problems import Problem
 from handraise.model.questions import Draft, definition_part, redrafted
 from handraise.model.rulings import POLICY, Ending, Match, Ruling
-from handraise.model.timelines import Step
+from handraise.model.timelines import Deed, Step
 from handraise.model.validation import check_answer
 from handraise.policies.expressions import (
     VARIABLES,
@@ -164,7 +165,8 @@ class CompiledPolicy:
             return Verdict(ruling, deny=denying)
         requires = [rule.then.require for rule in enforced if rule.then.require is not None]
         if requires:
-            return Verdict(ruling, required=together(requires))
+            required = together(requires)
+            return Verdict(replace(ruling, names_people=required.replaces), required=required)
         allowing = (rule for rule in enforced if rule.effect == "allow" and rule.digest not in self.suspended)
         return Verdict(ruling, allow=next(allowing, None))
 
@@ -243,11 +245,17 @@ def as_asked(question: T) -> T:
                 original[name] = tuple(value)
             case "steps":
                 original[name] = tuple(
-                    Step(timedelta(seconds=after), do, tuple(to), record) for after, do, *to, record in value
+                    _step_from(after, do, tuple(to), record) for after, do, *to, record in value
                 )
             case _:
                 original[name] = value
     return redrafted(question, **original)
+
+
+def _step_from(after: float | str, do: Deed, to: tuple[str, ...], record: dict[str, Json] | None) -> Step:
+    if isinstance(after, str):
+        return Step(timedelta(seconds=WorkingSpan(after).total_seconds()), do, to, record, after)
+    return Step(timedelta(seconds=after), do, to, record)
 
 
 def compile_document(document: Any) -> CompiledPolicy:

@@ -1,4 +1,4 @@
-"""The ports that a desk needs: a store, a bus, a directory, an outbox, a ledger and policies.
+"""The ports that a desk needs: a store, a bus, a directory, an outbox, a ledger, policies, files and their bytes.
 
 Their docstrings are the contract.
 
@@ -7,9 +7,11 @@ Their docstrings are the contract.
 
 from typing import NamedTuple
 
+from handraise.ports.blobs import Blobs
 from handraise.ports.bus import Bus, HintHandler, feed_of
 from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
+from handraise.ports.files import Files
 from handraise.ports.ledger import Head, Ledger, SignedHeads
 from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
 from handraise.ports.policies import Policies
@@ -31,11 +33,13 @@ __all__ = [
     "AGES",
     "MAX_EVENTS_SCANNED",
     "Backend",
+    "Blobs",
     "Bus",
     "Claim",
     "Clock",
     "Directory",
     "Durability",
+    "Files",
     "Filter",
     "Head",
     "HintHandler",
@@ -58,7 +62,7 @@ __all__ = [
 
 
 class Backend(NamedTuple):
-    """What an address opens: six ports that belong together."""
+    """What an address opens: eight ports that belong together."""
 
     store: Store
     bus: Bus
@@ -66,3 +70,5 @@ class Backend(NamedTuple):
     outbox: Outbox
     ledger: Ledger
     policies: Policies
+    files: Files
+    blobs: Blobs

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from handraise.model.deliveries import Reason
+from handraise.model.events import Event
 from handraise.model.json_values import Json
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Question
@@ -19,6 +20,7 @@ class Notice:
     """A question to notify somebody of, and the page where that person can answer it.
 
     `thread` is what people and the asker have written about it: an approval covers what the message shows of it.
+    `brought` is the event with which somebody brought this recipient in, if that is the reason.
     """
 
     delivery_id: str
@@ -26,6 +28,7 @@ class Notice:
     reason: Reason
     link: str = field(repr=False)
     thread: Sequence[ThreadMessage] = field(default=(), repr=False)
+    brought: Event | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from inspect import isawaitable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from handraise.model.answer_types import python_value, typed
+from handraise.model.attachments import Attachment
+from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
@@ -35,6 +37,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.replay import ENDINGS
 from handraise.model.thread_messages import ThreadMessage, messages_of, replied_to
+from handraise.ports.attached_file import read_file
 from handraise.ports.clock import IdFactory
 from handraise.ports.store import Durability, Recovered
 
@@ -86,6 +89,21 @@ def check_id(question_id: str) -> None:
     if isinstance(question_id, Question):
         raise TypeError("This takes the id of a question, not the question: write question.id.")
     raise TypeError(f"This takes the id of a question, which is a text, not {type(question_id).__name__}.")
+
+
+def check_bulk_items(items: Iterable[BulkItem]) -> None:
+    """Raise `TypeError` for anything but answers, and `ValueError` if two are to the same question."""
+    seen: set[str] = set()
+    for item in items:
+        if not isinstance(item, BulkAnswer | BulkDecline):
+            raise TypeError(
+                "answer_all takes answers to several questions: write "
+                f"answer_all([BulkAnswer(question.id, value), …]), not {type(item).__name__}."
+            )
+        check_id(item.question_id)
+        if item.question_id in seen:
+            raise ValueError(f"There are two answers to question {item.question_id!r}: give one.")
+        seen.add(item.question_id)
 
 
 def check_max_age(max_age: timedelta) -> None:
@@ -287,9 +305,8 @@ class Desk(ABC):
         try:
             await asyncio.wait({waiting, replying}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                await (
-                    replying
-                )  # raises what the function raised; it ends by itself if the question is settled
+                # It raises what the function raised. It ends by itself if the question is settled.
+                await replying
             return await waiting
         finally:
             waiting.cancel()
@@ -304,9 +321,8 @@ class Desk(ABC):
                 given = reply_with(message)
                 text = await given if isawaitable(given) else given
                 if text is not None:
-                    with suppress(
-                        AlreadySettled, NothingToReply
-                    ):  # an answer, or another process, was faster
+                    # An answer, or another process, may be faster.
+                    with suppress(AlreadySettled, NothingToReply):
                         await self.reply(question_id, text, to=message.number)
 
     async def wait_any(
@@ -373,7 +389,30 @@ class Desk(ABC):
         reason: str | None = None,
         provenance: Provenance | None = None,
     ) -> Question:
-        """Decline to answer, and return the question as it is then."""
+        """Decline to answer, and return the question as it is then. This ends it for everyone; see also `set_aside`."""
+
+    @abstractmethod
+    async def send_back(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """Send a question back to be changed and asked again, and return it as it is then: returned, or one vote more.
+
+        `reason` says what to change. This is never an approval. The asker asks again with `post(replaces=…)`.
+        """
+
+    @abstractmethod
+    async def answer_all(self, items: Sequence[BulkItem], *, by: str | Responder) -> Sequence[BulkResult]:
+        """Answer or decline several questions, and return what came of each, in the same order.
+
+        Each is decided by itself, as `answer` and `decline` do it: one that is refused changes nothing for the others,
+        and its result has the error. The approval of an action of high risk is always refused, with `NotInBulk`: answer
+        it by itself. Two answers to one question raise `ValueError`, and then none is given.
+        """
 
     @abstractmethod
     async def withdraw(
@@ -526,12 +565,118 @@ class Desk(ABC):
         An agent does not see the text of a note.
         """
 
+    async def attach(
+        self,
+        data: bytes | os.PathLike[str],
+        *,
+        name: str | None = None,
+        media_type: str | None = None,
+        by: str | Responder | None = None,
+    ) -> Attachment:
+        """Store a file, and return its description for `post`, `reply`, or an answer to a `File`.
+
+        `data` are its bytes, or a path; a path has a name already. Without a media type, it is guessed from the name. The file
+        belongs to this desk's asker, or with `by` to the person who answers: nobody else can refer to it. A file that no
+        question refers to is removed after a day. Raises `InvalidAttachment`, or `AttachmentTooLarge`.
+        """
+        attachment, content = await read_file(data, name=name, media_type=media_type, limits=self._limits)
+        await self._store_attachment(attachment, content, by)
+        return attachment
+
     @abstractmethod
-    async def reply(self, question_id: str, text: str, *, to: int | None = None) -> Question:
+    async def _store_attachment(
+        self, attachment: Attachment, data: bytes, by: str | Responder | None
+    ) -> None: ...
+
+    @abstractmethod
+    async def read_attachment(self, question_id: str, digest: str) -> bytes:
+        """Return the bytes of a file that belongs to a question, to one of its messages, or to an answer.
+
+        They are exactly those that were uploaded, and untrusted. Raises `AttachmentNotFound` if there is no such file.
+        """
+
+    @abstractmethod
+    async def take(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """Say that this person is working on the answer, for ten minutes; return the question as it is then.
+
+        Others see it and may still answer. Taking it again starts the ten minutes anew. Raises `AlreadyTaken` if somebody
+        else has taken it.
+        """
+
+    @abstractmethod
+    async def release(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """Say that this person is not working on the answer any more. Nothing happens if they were not."""
+
+    @abstractmethod
+    async def bring_in(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """Have these people and groups asked too, and return the question as it is then.
+
+        They may answer like the others. Raises `CannotShare` if nobody has such a name, or if the policy named who
+        answers.
+        """
+
+    @abstractmethod
+    async def hand_over(
+        self,
+        question_id: str,
+        people: Sequence[str],
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """Bring these people and groups in, and take the question out of this person's own inbox.
+
+        Raises `CannotShare` also if the policy needs certain people for this question.
+        """
+
+    @abstractmethod
+    async def set_aside(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        until: datetime | None = None,
+        provenance: Provenance | None = None,
+    ) -> Question:
+        """Take the question out of this person's inbox until a time, or for good; return it as it is then.
+
+        Nobody else notices, and this person may still answer. Raises `CannotShare` if it is for good and nobody else may
+        answer.
+        """
+
+    @abstractmethod
+    async def put_back(
+        self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
+    ) -> Question:
+        """Put a question that this person set aside back into their inbox. Nothing happens if they did not."""
+
+    @abstractmethod
+    async def reply(
+        self,
+        question_id: str,
+        text: str,
+        *,
+        to: int | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> Question:
         """Reply to what people asked this desk's asker, and return the question as it is then.
 
         `to` is the number of the message that you reply to, and of all before it; without it, all that were written so far.
         If nobody waits for a reply, this raises `NothingToReply`. People who had approved before must approve again.
+        `attachments` are files that `attach` has stored.
         """
 
     async def thread(self, question_id: str) -> Sequence[ThreadMessage]:
@@ -592,13 +737,15 @@ class Desk(ABC):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        aside: bool = False,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
         """Return a page of pending questions, oldest first; `next` of a page is the `after` of the next one.
 
-        `recipient` limits it to questions that this person may answer. With `order="urgency"` the most urgent
+        `recipient` limits it to questions that this person may answer: those in their inbox, or with `aside`, those that
+        they set aside. With `order="urgency"` the most urgent
         come first, as in an inbox: escalated questions, then by expiry, by risk, and by age. A question that
         is escalated meanwhile moves to the beginning, so a program that must see every question should use
         the order by age. An `after` that is not the `next` of a page in this order raises `ValueError`.
@@ -620,6 +767,10 @@ class Desk(ABC):
         declined or voted on. A page covers a limited part of the past: it may be short or empty without being
         the last one. An `after` that is not the `next` of a page raises `ValueError`.
         """
+
+    @abstractmethod
+    async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
+        """Return pending questions of the same topic that get the answer to this one, oldest first."""
 
     @abstractmethod
     async def history(self, question_id: str) -> Sequence[Event]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Protocol
 
+from handraise.model.away import Away
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
+from handraise.ports.calendars import Calendars
 from handraise.ports.passkeys import Passkeys
 
 
@@ -29,8 +31,8 @@ class Claim:
     body: str | None = field(default=None, repr=False)
 
 
-class Directory(Passkeys, Protocol):
-    """Keys, people, groups, sessions, passkeys, links and question links, and the requests that must not be done twice.
+class Directory(Passkeys, Calendars, Protocol):
+    """Keys, people, groups, calendars, sessions, passkeys, links and question links, and the requests that must not be done twice.
 
     A call that changes keys, people, groups, sessions or links leaves exactly one event of the workspace in
     the audit trail, in the same transaction, with `by`: who did it. A call that changes nothing leaves none.
@@ -87,6 +89,20 @@ class Directory(Passkeys, Protocol):
 
         Returns None if there is no such person. `put_person` does not change it.
         """
+        ...
+
+    async def set_away(
+        self, workspace: str, person_id: str, away: Away | None, *, by: str | None = None
+    ) -> Person | None:
+        """Store when a person is away and who answers for them, or with None that they are not away.
+
+        Returns None, and changes nothing, if there is no such person, or nobody who has the deputy's name. If the
+        deputy is removed later, the person is away without one. `put_person` does not change it.
+        """
+        ...
+
+    async def away(self, workspace: str) -> Mapping[str, Away]:
+        """Everybody who is away now, by their ids and in the order of these."""
         ...
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:

@@ -24,12 +24,16 @@ from handraise.model.workspace_events import WorkspaceEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which questions a page has. None does not filter."""
+    """Which questions a page has. None does not filter.
+
+    With a `recipient`, a page of pending questions has what is in this person's inbox, or with `aside`, what they set aside.
+    """
 
     workspace: str
     conversation: str | None = None
     recipient: Responder | None = None
     asker: str | None = None
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,14 @@ class Store(Protocol):
 
         The same statement checks that no stop of the workspace covers the question; else the item's result is a
         `Stopped`.
+
+        A draft that `replaces` a question of its asker withdraws that one in the same transaction, if it is open. Otherwise
+        that one gets the event `replaced`. In both cases it keeps which question replaced it. The first one counts.
+
+        A draft with a `topic_key` follows the pending question of its workspace that has the same one and follows none, if
+        there is one. It is in nobody's inbox. When a person decides that question, the same transaction ends all that
+        follow it, each with an event. If that question ends otherwise, the oldest of those becomes the one that the others
+        follow, with the event `opened`. Nobody follows a question that has ended.
         """
         ...
 
@@ -165,6 +177,10 @@ class Store(Protocol):
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """The questions as they are now, None for those that do not exist."""
+        ...
+
+    async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
+        """Pending questions that follow this one, by their ids."""
         ...
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:

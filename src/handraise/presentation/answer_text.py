@@ -5,10 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from handraise.model.attachments import attachment_from_json
 from handraise.model.decisions import decision_of
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    File,
+    Form,
+    MultiChoice,
+    Open,
+    SimpleForm,
+)
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.file_text import file_text
 from handraise.presentation.translation import gettext
 
 
@@ -82,6 +94,8 @@ def simple_answer(form: SimpleForm, value: Json) -> str:
             return {True: gettext("Yes"), False: gettext("No")}.get(value, visible(str(value)))
         case Open():
             return visible(str(value)) or gettext("an empty text")
+        case File():
+            return file_text(attachment_from_json(value))
         case _:
             assert_never(form)
 

@@ -42,6 +42,8 @@ _SENTENCES = (
     gettext_noop("expected the fields by name, got {part}"),
     gettext_noop("there is no such field"),
     gettext_noop("is required"),
+    gettext_noop("expected a file: upload one"),
+    gettext_noop("a file of type {type} does not fit: expected {options}"),
     gettext_noop("there is no such part of a decision"),
     gettext_noop('expected "approve" or "deny"'),
     gettext_noop("expected a text of at most {most} characters"),
@@ -73,6 +75,34 @@ _SENTENCES = (
     gettext_noop("expected a text"),
     gettext_noop("is empty: write something"),
     gettext_noop("the thread has {count} messages already: decide, or decline"),
+    # handraise.model.provenance: a question is sent back without a reason
+    gettext_noop("say what to change"),
+    # handraise.model.sharing_rules: a question cannot be shared like this
+    gettext_noop("name at least one person or group"),
+    gettext_noop("the asker cannot answer: name somebody else"),
+    gettext_noop("at most {count} people and groups can be asked"),
+    gettext_noop("the policy says who answers this: ask an administrator if that is wrong"),
+    gettext_noop("the policy needs certain people here: bring others in, but stay"),
+    gettext_noop("give a time with a time zone"),
+    gettext_noop("nobody else may answer this: hand it over, or decline it"),
+    gettext_noop("This is not possible: {part}"),
+    gettext_noop("{name} is working on question {question}. You may still answer it."),
+    # handraise.model.attachments, handraise.desk.attachment_store: a file cannot be kept
+    gettext_noop("expected the name of a file"),
+    gettext_noop("is empty: a file needs a name"),
+    gettext_noop("has {count} characters, but only {most} are possible"),
+    gettext_noop("has a slash: give the name without its folder"),
+    gettext_noop("has only dots, which name folders"),
+    gettext_noop("begins or ends with a space"),
+    gettext_noop("has characters that are invisible or change the direction of writing"),
+    gettext_noop("is not a media type such as application/pdf, in small letters and without parameters"),
+    gettext_noop("it is not {type}: its bytes begin differently"),
+    gettext_noop("expected a SHA-256 in hexadecimal"),
+    gettext_noop("expected the number of bytes"),
+    gettext_noop("you have not uploaded {name} as it is described: upload it again"),
+    gettext_noop("at most {most} files belong to one question"),
+    gettext_noop("the files of one question have at most {most} bytes"),
+    gettext_noop("there are {count} bytes of yours that no question refers to: refer to them, or wait a day"),
     # handraise.model.people: somebody may not do this
     gettext_noop("{name} may not do this: {part}."),
     gettext_noop("the asker cannot answer"),
@@ -141,6 +171,10 @@ _SENTENCES = (
     gettext_noop(
         "Nobody would reply: the program that asked question {name} cannot. Write a note for the other people instead, or "
         "decline."
+    ),
+    gettext_noop(
+        "Question {name} is about an action of high risk, which is never decided together with others. Read it and answer it "
+        "by itself."
     ),
     gettext_noop("Nobody waits for a reply about question {name}."),
     gettext_noop(

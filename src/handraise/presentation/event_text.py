@@ -9,7 +9,7 @@ from typing import assert_never
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Returned, Withdrawn
 from handraise.model.visible import visible
 from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.error_text import error_text
@@ -42,6 +42,8 @@ def event_text(
         case EventKind.VOTED:
             votes = "value" in data
             text = gettext("A vote by {person}") if votes else gettext("A vote by {person} not to answer")
+            if data.get("returns") is True:
+                text = gettext("A vote by {person} to send it back")
             quoted = _values(data, form) or _reason(data)
             if "to" in data:
                 text = gettext("A vote by {person}, after which others are asked")
@@ -60,6 +62,7 @@ def event_text(
             | EventKind.EXPIRED
             | EventKind.WITHDRAWN
             | EventKind.EXHAUSTED
+            | EventKind.RETURNED
         ):
             outcome = _outcome(event, data)
             text = ending_text(outcome, form, asker=asker, viewer=viewer).through(event.channel)
@@ -87,6 +90,29 @@ def event_text(
             return EventText(gettext("A note by {person}").format(person=person), _written(data))
         case EventKind.REPLIED:
             return EventText(gettext("A reply by {person}").format(person=person), _written(data))
+        case EventKind.REPLACED:
+            return EventText(gettext("Another question was asked instead by {person}").format(person=person))
+        case EventKind.OPENED:
+            return EventText(
+                gettext(
+                    "The equal question that it followed has ended without an answer, so this one is asked"
+                )
+            )
+        case EventKind.TAKEN:
+            return EventText(gettext("Taken by {person}, to work on the answer").format(person=person))
+        case EventKind.RELEASED:
+            return EventText(gettext("Released by {person}").format(person=person))
+        case EventKind.BROUGHT_IN | EventKind.HANDED_OVER:
+            brought_in = gettext("Others were brought in by {person}")
+            text = brought_in if event.kind is EventKind.BROUGHT_IN else gettext("Handed over by {person}")
+            names = [recipient_name(str(each), viewer=viewer) for each in data.get("to", ())]
+            return EventText(text.format(person=person), (listed(names), *_reason(data)))
+        case EventKind.SET_ASIDE:
+            for_now = gettext("Snoozed by {person}")
+            text = for_now if data.get("until") else gettext("Taken out of the inbox of {person}")
+            return EventText(text.format(person=person))
+        case EventKind.PUT_BACK:
+            return EventText(gettext("Put back into the inbox of {person}").format(person=person))
         case EventKind.REVOKED:
             return EventText(gettext("The grant was revoked by {person}").format(person=person))
         case EventKind.SENT:
@@ -118,6 +144,8 @@ def _outcome(event: Event, data: Mapping[str, Json]) -> Outcome:
             return Withdrawn(at=at, by=by, reason=reason)
         case EventKind.EXHAUSTED:
             return Exhausted(at=at, by=by)
+        case EventKind.RETURNED:
+            return Returned(at=at, by=by, reason=str(reason or ""))
         case _:
             return Expired(at=at)
 

@@ -17,6 +17,7 @@ from handraise.model.forms import (
     Choice,
     Confirm,
     Field,
+    File,
     Form,
     MultiChoice,
     Open,
@@ -77,7 +78,7 @@ class Part:
                 return form.allow_other or form.at_least == 0 or not self.required
             case Open():
                 return not self.required or (form.type == "text" and form.min_length == 0)
-            case Confirm():
+            case Confirm() | File():
                 return not self.required
             case _:
                 assert_never(form)
@@ -122,6 +123,8 @@ class Entered:
     picked: frozenset[int] = frozenset()
     text: str = field(default="", repr=False)
     other: str | None = field(default=None, repr=False)
+    file: Json = field(default=None, repr=False)
+    """The description of an uploaded file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ def parts_of(form: AnyForm) -> tuple[Part, ...]:
 def initial(part: Part) -> Entered:
     """The first content of a part: its default, unless that does not fit or is partly invisible."""
     form, value = part.form, part.default
-    if value is None or not is_seen(value):
+    if value is None or not is_seen(value) or isinstance(form, File):
         return Entered()
     if isinstance(form, Open):
         return Entered() if isinstance(value, bool) else Entered(text=unix_lines(str(value)))
@@ -258,6 +261,8 @@ def _read(part: Part, entered: Entered) -> tuple[Json, str | None]:
             return entered.text.strip() or None, None
         case Confirm() | Choice() | MultiChoice():
             return _picked(part, entered)
+        case File():
+            return entered.file, None
         case _:
             assert_never(form)
 

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.attachments import MAX_FILE_BYTES
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    File,
+    Form,
+    MultiChoice,
+    Open,
+    SimpleForm,
+)
 from handraise.model.visible import visible_line
+from handraise.presentation.file_text import size_text
 from handraise.presentation.translation import gettext, ngettext
 
 
@@ -25,6 +37,8 @@ def kind_text(form: AnyForm) -> str:
             return ngettext("{count} field", "{count} fields", count).format(count=count)
         case Open():
             return gettext("Write an answer")
+        case File():
+            return gettext("Upload a file")
         case _:
             assert_never(form)
 
@@ -59,6 +73,8 @@ def hint_of(form: SimpleForm) -> str:
             return _length_hint(form)
         case Choice() | Confirm():
             return ""
+        case File():
+            return _file_hint(form)
         case _:
             assert_never(form)
 
@@ -91,8 +107,31 @@ def missing_text(form: SimpleForm) -> str:
             return gettext("write an answer first")
         case Open():
             return gettext("fill this in first")
+        case File():
+            return gettext("choose a file first")
         case _:
             assert_never(form)
+
+
+def _file_hint(form: File) -> str:
+    most = size_text(MAX_FILE_BYTES if form.max_bytes is None else form.max_bytes)
+    if not form.accept:
+        return gettext("At most {size}").format(size=most)
+    types = visible_line(", ".join(_type_name(each) for each in form.accept))
+    return gettext("{types}, at most {size}").format(types=types, size=most)
+
+
+def _type_name(pattern: str) -> str:
+    """A media type in the words that people have for it."""
+    match pattern:
+        case "image/*":
+            return gettext("images")
+        case "text/*":
+            return gettext("texts")
+        case "application/pdf":
+            return "PDF"
+        case _:
+            return pattern
 
 
 def _count_hint(form: MultiChoice) -> str:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.presentation.answer_text import AnswerPart, Verdict, answer_parts, verdict_of
@@ -49,10 +49,15 @@ def ending_text(outcome: Outcome, form: AnyForm | None, *, asker: str | None, vi
             return OutcomeText(gettext("Nobody answered in time, so the agent's default was taken"))
         case Answered(source="grant"):
             return _sentence(gettext("Approved by a grant that {person} gave before"), outcome.by, viewer)
+        case Answered(source="shared"):
+            sentence = gettext("Answered by {person}, who was asked the same by another agent")
+            return _sentence(sentence, outcome.by, viewer)
         case Answered():
             return _sentence(_answered_by(_verdict(form, outcome)), outcome.by, viewer)
         case Declined():
             return _sentence(gettext("Declined by {person}"), outcome.by, viewer)
+        case Returned():
+            return _sentence(gettext("Sent back by {person}"), outcome.by, viewer)
         case Expired():
             return OutcomeText(gettext("Expired without an answer"))
         case Withdrawn() if outcome.by == asker:
@@ -82,7 +87,7 @@ def ending_details(outcome: Outcome, form: AnyForm | None) -> tuple[AnswerPart, 
             if _verdict(form, outcome) is None:
                 return answer_parts(form, outcome.value)
             return _reason(outcome.value.get("reason"))
-        case Declined() | Withdrawn():
+        case Declined() | Withdrawn() | Returned():
             return _reason(outcome.reason)
         case Expired() | Exhausted():
             return ()
@@ -103,9 +108,9 @@ def outcome_title(question: Question) -> str:
     """How a question ended, in a few words, for a notification."""
     outcome = question.outcome
     match outcome:
-        case Answered(source="default" | "grant" | "policy"):
+        case Answered(source="default" | "grant" | "policy" | "shared"):
             return _answered(_verdict(question.form, outcome))
-        case Answered() | Declined():
+        case Answered() | Declined() | Returned():
             return str(outcome_text(question))
         case Expired():
             return gettext("Expired")

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open, Option
+from handraise.model.forms import Approval, Choice, Confirm, File, Form, MultiChoice, Open, Option
 from handraise.model.json_values import canonical_json
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.brief_text import (
+    brief_lines,
+    brief_title,
+    option_text,
+    preview_title,
+    previews_of,
+)
 from handraise.presentation.translation import gettext
 
 
 def plain_text(question: Draft) -> str:
-    """The prompt, and below it the possible replies; `read_reply` understands exactly those."""
-    return "\n".join((visible(question.prompt), *reply_hints(question)))
+    """The prompt, what the agent shows of its options, and below it the possible replies; `read_reply` understands exactly those."""
+    return "\n".join((visible(question.prompt), *_previews(question), *reply_hints(question)))
 
 
 def reply_hints(question: Draft) -> Iterator[str]:
@@ -23,6 +30,8 @@ def reply_hints(question: Draft) -> Iterator[str]:
     match question.form:
         case Open():
             pass
+        case File():
+            yield gettext("It is answered with a file, on its page.")
         case Confirm():
             yield gettext("Reply with yes or no.")
         case Choice(options=options, allow_other=allow_other):
@@ -37,7 +46,10 @@ def reply_hints(question: Draft) -> Iterator[str]:
             for entry in fields:
                 what = entry.title or entry.description or "…"
                 yield f"{visible_line(entry.name)}: {visible_line(what)}"
-        case Approval(action=action):
+        case Approval(action=action, brief=brief):
+            if brief is not None:
+                yield f"{brief_title()}:"
+                yield from (f"> {line}" for text in brief_lines(brief) for line in text.split("\n"))
             yield f"{visible_line(action.tool)} {visible_line(canonical_json(action.arguments))}"
             yield gettext("Reply with “approve”, or with “deny: ” and the reason.")
         case _:
@@ -55,6 +67,8 @@ def too_late(outcome: Outcome) -> str:
             return gettext("That question has expired, so your reply was not used.")
         case Status.WITHDRAWN:
             return gettext("That question was withdrawn, so your reply was not used.")
+        case Status.RETURNED:
+            return gettext("That question was sent back, so your reply was not used.")
         case Status.EXHAUSTED | Status.PENDING:
             return gettext("That question is closed, so your reply was not used.")
         case _:
@@ -63,5 +77,11 @@ def too_late(outcome: Outcome) -> str:
 
 def _numbered(options: Sequence[Option]) -> Iterator[str]:
     for place, option in enumerate(options, 1):
-        about = f": {visible_line(option.description)}" if option.description else ""
-        yield f"{place}. {visible_line(option.label)}{about}"
+        about = option_text(option)
+        yield f"{place}. {visible_line(option.label)}" + (f": {visible_line(about)}" if about else "")
+
+
+def _previews(question: Draft) -> Iterator[str]:
+    for preview in previews_of(question.form):
+        yield f"{preview_title(preview)}:"
+        yield from (f"> {line}" for line in visible(preview.text).split("\n"))

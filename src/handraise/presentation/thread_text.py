@@ -13,6 +13,7 @@ from typing import assert_never
 from handraise.model.questions import Question
 from handraise.model.thread_messages import MessageKind, ThreadMessage
 from handraise.model.visible import visible
+from handraise.presentation.file_text import file_text
 from handraise.presentation.names import display_name
 from handraise.presentation.translation import gettext, gettext_noop, ngettext
 
@@ -139,11 +140,18 @@ def _message(message: ThreadMessage, text: str) -> MessageText:
             said = gettext("A note by {person}")
         case "replied":
             # Its name is above: agents choose theirs, and could choose a person's.
-            return MessageText(gettext("The agent replied"), "", "", visible(text.strip()))
+            return MessageText(
+                gettext("The agent replied"), "", "", _with_files(visible(text.strip()), message)
+            )
         case _:
             assert_never(message.kind)
     before, _, after = said.partition("{person}")
     return MessageText(before, display_name(message.by), after, visible(text.strip()))
+
+
+def _with_files(text: str, message: ThreadMessage) -> str:
+    """A text, and the names of the files that belong to it. The files themselves are on the page."""
+    return "\n".join((text, *map(file_text, message.attachments)))
 
 
 def _excerpt(text: str) -> str:

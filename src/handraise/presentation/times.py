@@ -82,6 +82,14 @@ def day_in_words(day: date, today: date) -> str:
     return gettext("{weekday}, {day} {month}").format(weekday=weekday, day=day.day, month=month)
 
 
+def day_and_month(day: date, today: date) -> str:
+    """A day in full, with its year if that is another one."""
+    month = gettext(_MONTHS[day.month - 1])
+    if day.year != today.year:
+        return gettext("{day} {month} {year}").format(day=day.day, month=month, year=day.year)
+    return gettext("{day} {month}").format(day=day.day, month=month)
+
+
 def short_day(day: date) -> str:
     """A day in a few characters."""
     return gettext("{day} {month}").format(day=day.day, month=gettext(_SHORT_MONTHS[day.month - 1]))

@@ -13,8 +13,12 @@ from handraise import __version__
 from handraise.server.api import (
     address_routes,
     admin_routes,
+    away_routes,
+    bulk_answer_routes,
+    calendar_routes,
     channel_routes,
     event_routes,
+    file_routes,
     health_routes,
     passkey_routes,
     policy_routes,
@@ -22,6 +26,7 @@ from handraise.server.api import (
     question_link_routes,
     question_routes,
     receipt_routes,
+    sharing_routes,
     statistics_routes,
     stop_routes,
     thread_routes,
@@ -32,17 +37,21 @@ from handraise.server.api.openapi import document_problems, operation_id
 from handraise.server.auth.authenticator import BEARER, Authenticator
 from handraise.server.auth.last_used import LastUsed
 from handraise.server.context import ServerContext
+from handraise.server.image_encoder import ImageEncoder
 from handraise.server.live.broadcaster import Streams
 from handraise.server.live.stream_limits import StreamLimits
 from handraise.server.live.visibility import VisibilityCache
 from handraise.server.middleware.error_handlers import PROBLEM_RESPONSES, add_error_handlers
 from handraise.server.middleware.security import STATIC, RateLimits, SecurityMiddleware
 from handraise.server.observability import RequestLogMiddleware
+from handraise.server.uploads import UploadSlots
 from handraise.server.web import api_page, embedded_question, sign_in
 from handraise.server.web.inbox import (
     account_page,
     app_manifest,
+    aside_page,
     conversation_page,
+    file_pages,
     insights_page,
     passkey_pages,
     policy_page,
@@ -55,7 +64,10 @@ from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 
 API: tuple[APIRouter, ...] = (
     question_routes.router,
+    bulk_answer_routes.router,
     thread_routes.router,
+    sharing_routes.router,
+    file_routes.router,
     statistics_routes.router,
     receipt_routes.router,
     question_link_routes.router,
@@ -66,6 +78,8 @@ API: tuple[APIRouter, ...] = (
     tool_result_routes.router,
     admin_routes.router,
     admin_routes.secret_router,
+    away_routes.router,
+    calendar_routes.router,
     stop_routes.router,
     passkey_routes.router,
     sign_in.router,
@@ -81,6 +95,8 @@ def create_app(ctx: ServerContext) -> FastAPI:
     app.state.visibility = visibility = VisibilityCache(ctx)
     app.state.streams = Streams(ctx, visibility)
     app.state.rate_limits = RateLimits(ctx.settings)
+    app.state.upload_slots = UploadSlots()
+    app.state.image_encoder = ImageEncoder()
     app.state.stream_limits = StreamLimits(ctx.settings)
     app.state.authenticator = Authenticator(ctx.directory)
     app.state.last_used = LastUsed(ctx)
@@ -144,11 +160,13 @@ def _routes() -> list[BaseRoute]:
     # Before the sign-in pages, whose `/` only shows who you are.
     routes.include_router(queue_page.pages)
     routes.include_router(settled_page.pages)
+    routes.include_router(aside_page.pages)
     routes.include_router(conversation_page.pages)
     routes.include_router(insights_page.pages)
     routes.include_router(stops_page.pages)
     routes.include_router(policy_page.pages)
     routes.include_router(question_page.pages)
+    routes.include_router(file_pages.pages)
     routes.include_router(account_page.pages)
     routes.include_router(passkey_pages.pages)
     routes.include_router(app_manifest.pages)

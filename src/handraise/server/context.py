@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from handraise.channels import Replies
 from handraise.channels.custom_channels import Opener
+from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
@@ -28,6 +29,7 @@ from handraise.ports.outbox import DividedOutbox
 from handraise.server.channel_setup import Links, open_channels
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.passkeys.passkey_use import PasskeyUse, open_passkeys
+from handraise.server.rota_refresh import refresh_rotas
 from handraise.server.settings import ServerSettings
 from handraise.server.suspension_mails import SuspensionMails
 from handraise.server.witnesses.witness_delivery import open_deliveries
@@ -41,6 +43,7 @@ _log = logging.getLogger(__name__)
 _DELETE_AFTER = timedelta(days=1)
 _DELETE_BATCH = 1_000
 _DELETE_INTERVAL = 600.0
+_ROTA_INTERVAL = 60.0
 _QUEUE_STATS_INTERVAL = 15.0
 _OLD_HEADS_AT_ONCE = 100
 
@@ -140,6 +143,10 @@ async def open_server(
                 _run_periodically(_DELETE_INTERVAL, lambda: _delete_expired(ctx)), name="handraise forgets"
             ),
             asyncio.create_task(
+                _run_periodically(_ROTA_INTERVAL, lambda: refresh_rotas(ctx.directory, settings)),
+                name="handraise rotas",
+            ),
+            asyncio.create_task(
                 _run_periodically(_QUEUE_STATS_INTERVAL, lambda: _update_queue_stats(ctx)),
                 name="handraise queue stats",
             ),
@@ -194,6 +201,7 @@ async def open_context(
         confined=True,
         listen=settings.listen_url,
         bus=settings.bus,
+        files=settings.files,
     ) as backend:
         directory = instrumented_directory(backend.directory, metrics)
         engine = InstrumentedEngine(
@@ -208,6 +216,7 @@ async def open_context(
             recipients=_recipients(settings, directory),
             policies=PolicyCache(backend.policies),
             receipt_signer=receipt_key,
+            attachments=AttachmentStore(backend.files, backend.blobs),
         )
         metrics.count_waits(lambda: len(engine.waiters))
         try:
@@ -235,9 +244,9 @@ async def open_context(
             await engine.close()
 
 
-def _recipients(settings: ServerSettings, directory: Directory) -> Recipients | None:
+def _recipients(settings: ServerSettings, directory: Directory) -> Recipients:
     """The check of recipients. People who may join count before they have signed in."""
-    return Recipients(directory, settings.may_join) if settings.check_recipients else None
+    return Recipients(directory, settings.may_join, checks=settings.check_recipients)
 
 
 def _open_audit(

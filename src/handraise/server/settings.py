@@ -64,6 +64,12 @@ class ServerSettings(BaseSettings):
         repr=False,
         description="what carries wake-ups between processes instead of the store: `nats://host:4222`",
     )
+    files: str | None = pydantic.Field(
+        default=None,
+        repr=False,
+        description="where the bytes of attached files are: a folder that all servers share, or object storage "
+        "such as `s3://bucket/prefix`; otherwise in the database",
+    )
     host: str = pydantic.Field(default="127.0.0.1", description="the address to listen on")
     port: int = pydantic.Field(default=8765, ge=0, le=65_535, description="the port to listen on")
     public_url: Address | None = pydantic.Field(

@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError
 from handraise import Approval, Desk, Field, InvalidQuestion, Problem
 from handraise.blocking import BlockingDesk
 from handraise.errors import AnswerTypeMismatch
-from handraise.forms import Risk, Scope
+from handraise.forms import Brief, Risk, Scope
 from handraise.model.answer_types import typed
 from handraise.model.thread_messages import ThreadMessage
 from handraise.ports.desk import ReplyWith
@@ -46,8 +46,8 @@ class ApprovalOptions(QuestionOptions, total=False):
     """Options of a function's approvals: who decides, what they may change, and how far an approval reaches.
 
     `prompt` is what a person reads above the action. `call_key` identifies a call permanently: if it runs
-    again after a crash, it finds the approval that was given meanwhile. The rest is as in `Approval.of` and
-    `post`.
+    again after a crash, it finds the approval that was given meanwhile. `brief` may be a function of the arguments. The
+    rest is as in `Approval.of` and `post`.
     """
 
     prompt: str
@@ -58,6 +58,7 @@ class ApprovalOptions(QuestionOptions, total=False):
     remember_for: timedelta
     valid_for: timedelta
     risk: Risk
+    brief: Brief | Callable[[Arguments], Brief | None]
 
 
 class AsyncDecorator(Protocol):
@@ -198,6 +199,7 @@ class FrozenCall:
 
     def freeze(self, arguments: Arguments) -> Approval:
         """The approval that must be given before a call with these arguments runs."""
+        brief = self._options.get("brief")
         return Approval.of(
             self.tool,
             arguments,
@@ -207,6 +209,7 @@ class FrozenCall:
             remember_for=self._options.get("remember_for", timedelta(days=30)),
             valid_for=self._options.get("valid_for"),
             risk=self._options.get("risk", "medium"),
+            brief=brief(arguments) if callable(brief) else brief,
         )
 
     def about(self, arguments: Arguments) -> QuestionOptions:

@@ -27,19 +27,23 @@ from handraise.model.questions import Replies
 from handraise.ports.desk import ReplyWith
 from handraise.questions import QuestionOptions
 from handraise.tools.approvals import ApprovalOptions, FrozenCall
+from handraise.tools.ask_specs import REPLACES
 from handraise.tools.asked_back import messages_to_model, settled_or_asked_back
 from handraise.tools.automatic_reports import error_report, result_report, send_report
 from handraise.tools.results import UNDELIVERED, ToolResult, invalid_result, to_tool_result
-from handraise.tools.tool_arguments import Arguments, json_object
+from handraise.tools.tool_arguments import UNKNOWN_REPLACED, Arguments, json_object
 from handraise.tools.tool_events import Emit, Interrupt, event_of
 from handraise.tools.tool_spec import ToolSpec
+
+_REPLACES = "replaces"
 
 
 class ApprovedTool:
     """A tool whose calls need approval; an approved call is executed once.
 
     Its schema comes from the function's signature and docstring. A person sees the frozen action, and exactly
-    that runs, whatever the model says about it. A call id is unique within the `run`, as in `AskTool`. With `reply_with`
+    that runs, whatever the model says about it. If a person sends the call back, the model calls the tool again with
+    `replaces`, and that needs an approval of its own. A call id is unique within the `run`, as in `AskTool`. With `reply_with`
     the program replies to people who ask back; with `reply_to_person` the model does.
     """
 
@@ -62,9 +66,16 @@ class ApprovedTool:
         self._reply_with = reply_with
         self._replies: Replies | None = None if reply_with is None else "program"
         self._call = FrozenCall(function, options)
+        schema = self._call.schema
+        if _REPLACES in schema["properties"]:
+            raise TypeError(
+                f"{self._call.tool}() has a parameter {_REPLACES}, with which a model names the call that it changes: rename it"
+            )
         description = inspect.getdoc(function) or f"Run {self._call.tool}."
         self.spec = ToolSpec(
-            self._call.tool, f"{description}\nA person must approve it first.", self._call.schema
+            self._call.tool,
+            f"{description}\nA person must approve it first.",
+            {**schema, "properties": {**schema["properties"], _REPLACES: REPLACES}},
         )
 
     @property
@@ -146,11 +157,16 @@ class ApprovedTool:
     async def _ask(self, arguments: Arguments, call_id: str | None) -> Question | ToolResult:
         """The stored question of a call, answered from a grant if one applies, else shown to people."""
         try:
-            frozen = self._call.read(json_object(arguments))
+            given = json_object(arguments)
+            replaced = await self._replaced(given.get(_REPLACES))
+            frozen = self._call.read({name: value for name, value in given.items() if name != _REPLACES})
         except InvalidQuestion as refusal:
             return invalid_result(self.spec.name, refusal.problems)
+        about = self._about(frozen, call_id)
+        if replaced is not None:
+            about["replaces"] = replaced
         try:
-            question = await self._desk.post(self._prompt(), **self._about(frozen, call_id))
+            question = await self._desk.post(self._prompt(), **about)
         except InvalidQuestion as refusal:
             return invalid_result(self.spec.name, refusal.problems)
         except KeyConflict as conflict:
@@ -173,6 +189,15 @@ class ApprovedTool:
             question = await self._desk.get(question.id)
             return question if question.decision else to_tool_result(question)
         return question
+
+    async def _replaced(self, question_id: Json) -> str | None:
+        """The id of the call that this one changes; models send empty values when they mean nothing."""
+        if question_id is None or question_id == "":
+            return None
+        if isinstance(question_id, str):
+            with suppress(QuestionNotFound):
+                return (await self.get_own(question_id)).id
+        raise InvalidQuestion([UNKNOWN_REPLACED])
 
     def _is_mine(self, question: Question, *, arguments: dict[str, Json] | None = None) -> bool:
         """Whether this tool asked the question, and with these arguments if they are given."""

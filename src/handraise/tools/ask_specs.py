@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from handraise.model.json_values import Json
 from handraise.tools.tool_arguments import MAX_CHOICES, MAX_QUESTIONS
 from handraise.tools.tool_spec import ToolSpec
+
+REPLACES: dict[str, Json] = {
+    "type": "string",
+    "description": "If a person sent your question back: its question_id. You ask it again, changed. Else leave it out.",
+}
+"""The parameter that names the question that is asked again."""
 
 _CHOICES = {
     "type": "array",
@@ -13,10 +20,35 @@ _CHOICES = {
 }
 _MULTI_SELECT = {"type": "boolean", "description": "Whether the user may choose several of the choices."}
 
+OPTION = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {
+                "label": {"type": "string", "description": "What is chosen, in a few words."},
+                "description": {"type": "string", "description": "What it means."},
+                "preview": {
+                    "type": "string",
+                    "description": "What they would get, in Markdown: a draft, some code, a sketch.",
+                },
+                "recommended": {
+                    "type": "boolean",
+                    "description": "Whether you recommend it. At most one, unless several can be chosen.",
+                },
+                "reason": {"type": "string", "description": "Why you recommend it."},
+            },
+            "required": ["label"],
+            "additionalProperties": False,
+        },
+    ]
+}
+"""What a model may give for one choice: its text, or more about it."""
+
 _CONTEXT = {"type": "string", "description": "Why you need to know, for the person to answer well."}
 _ANY_CHOICES = {
     "type": "array",
-    "items": {"type": "string"},
+    "items": OPTION,
     "description": "What the person can choose from. Leave it out for an open question.",
 }
 
@@ -33,6 +65,7 @@ ASK_HUMAN = ToolSpec(
             "choices": _ANY_CHOICES,
             "multi_select": _MULTI_SELECT,
             "context": _CONTEXT,
+            "replaces": REPLACES,
             "questions": {
                 "type": "array",
                 "maxItems": MAX_QUESTIONS,
@@ -45,6 +78,7 @@ ASK_HUMAN = ToolSpec(
                         "choices": _ANY_CHOICES,
                         "multi_select": _MULTI_SELECT,
                         "context": _CONTEXT,
+                        "replaces": REPLACES,
                     },
                     "required": ["question"],
                     "additionalProperties": False,
@@ -66,6 +100,7 @@ CLARIFY = ToolSpec(
             "question": {"type": "string", "description": "One question. Not together with questions."},
             "choices": _CHOICES,
             "multi_select": _MULTI_SELECT,
+            "replaces": REPLACES,
             "questions": {
                 "type": "array",
                 "maxItems": MAX_QUESTIONS,
@@ -77,6 +112,7 @@ CLARIFY = ToolSpec(
                         "question": {"type": "string"},
                         "choices": _CHOICES,
                         "multi_select": _MULTI_SELECT,
+                        "replaces": REPLACES,
                     },
                     "required": ["question"],
                     "additionalProperties": False,
@@ -99,6 +135,7 @@ ASK_CLARIFYING_QUESTION = ToolSpec(
                 "type": "string",
                 "description": "Why you need to know, for the user to answer well.",
             },
+            "replaces": REPLACES,
         },
         "required": ["question"],
         "additionalProperties": False,
@@ -123,6 +160,7 @@ HUMAN_INTERVENTION_REQUEST = ToolSpec(
                 "description": "What helps to decide.",
                 "additionalProperties": True,
             },
+            "replaces": REPLACES,
         },
         "required": ["prompt", "options"],
         "additionalProperties": False,

@@ -24,6 +24,7 @@ from handraise.tools.asked_back import settled_or_asked_back
 from handraise.tools.idempotent_post import Call, Posted, origin_of, post_once
 from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result
 from handraise.tools.tool_arguments import (
+    UNKNOWN_REPLACED,
     Arguments,
     Intent,
     ReadArguments,
@@ -147,6 +148,8 @@ class AskTool:
             intents = self._intents(arguments, call_id)
         except InvalidQuestion as refusal:
             return invalid_result(self.spec.name, refusal.problems)
+        if unknown := await self._unknown_replaced(intents):
+            return invalid_result(self.spec.name, unknown)
         asked, problems = await self._post(intents, call_id)
         if problems:
             await self._withdraw(asked, "another question of the same call cannot be asked")
@@ -164,6 +167,18 @@ class AskTool:
         if call_id is not None and (why := text_problem(call_id)):
             raise InvalidQuestion([Problem("call_id", why)])
         return self._read(arguments)
+
+    async def _unknown_replaced(self, intents: Iterable[Intent]) -> list[Problem]:
+        """A problem for each question that is to be replaced and that this tool has not asked in this conversation."""
+        problems: list[Problem] = []
+        for intent in intents:
+            if intent.replaces is None:
+                continue
+            try:
+                await self.get_own(intent.replaces)
+            except QuestionNotFound:
+                problems += problems_for(self.spec.name, intent.place, [UNKNOWN_REPLACED])
+        return problems
 
     async def _post(
         self, intents: Iterable[Intent], call_id: str | None

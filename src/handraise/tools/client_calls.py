@@ -22,12 +22,13 @@ from handraise import (
     InvalidAnswer,
     MultiChoice,
     Open,
+    Option,
     Problem,
     Question,
     QuestionNotFound,
     Responder,
 )
-from handraise.forms import form_to_schema
+from handraise.forms import File, form_to_schema
 from handraise.model.evidence import CLIENT_ASSERTED
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.provenance import Provenance
@@ -72,8 +73,8 @@ async def pending_client_messages(desk: Desk, conversation: str) -> list[Message
 class ToolResultSubmission(pydantic.BaseModel):
     """A client's result for one of its calls, with the names of this class or the same in camel case.
 
-    Anything else that a client sends, such as options, is ignored: the stored question counts. `arguments`
-    are edits to an action that is approved. `seen` is how many messages of the question's thread the client has shown:
+    Anything else that a client sends, such as options, is ignored: the stored question counts. A decision `send_back` needs
+    a `reason`, which says what to change. `arguments` are edits to an action that is approved. `seen` is how many messages of the question's thread the client has shown:
     an approval must cover all of them. `conversation` is the one that the client is in; a server sets it from its own
     route.
     """
@@ -82,7 +83,7 @@ class ToolResultSubmission(pydantic.BaseModel):
 
     agent: str = pydantic.Field(validation_alias=pydantic.AliasChoices("agent", "agentId"))
     tool_call_id: str = pydantic.Field(validation_alias=pydantic.AliasChoices("tool_call_id", "toolCallId"))
-    decision: Literal["approve", "deny"]
+    decision: Literal["approve", "deny", "send_back"]
     scope: Literal["once", "session", "always"] = "once"
     tool_name: str | None = pydantic.Field(
         default=None, validation_alias=pydantic.AliasChoices("tool_name", "toolName")
@@ -155,16 +156,24 @@ def _drawing(question: Question) -> dict[str, Json]:
     }
     if question.thread:
         drawing["thread"] = question.thread
+    if question.replaces is not None:
+        drawing["replaces"] = question.replaces
     match form:
         case Choice() | MultiChoice():
             drawing["allowOther"] = form.allow_other
+            if any(each.preview or each.recommended for each in form.options):
+                drawing["optionDetails"] = [_details_of(each) for each in form.options]
         case Form():
             drawing["schema"] = form_to_schema(form)
         case Approval():
             drawing["editable"] = [entry.name for entry in form.editable]
+            if form.brief is not None:
+                drawing["brief"] = form.brief.record()
             if form.scopes != ("once",):
                 drawing["rememberBy"] = None if form.remember_by is None else list(form.remember_by)
                 drawing["rememberFor"] = form.remember_for
+        case File():
+            drawing["accept"] = list(form.accept)
         case Open() | Confirm():
             pass
         case _:
@@ -181,10 +190,17 @@ def _options(question: Question) -> list[str]:
             return ["yes", "no"]
         case Approval():
             return ["deny", *form.scopes]
-        case Open() | Form():
+        case Open() | File() | Form():
             return []
         case _:
             assert_never(form)
+
+
+def _details_of(option: Option) -> Json:
+    """What the agent says about an option besides its label."""
+    return option.model_dump(
+        mode="json", include={"description", "preview", "recommended", "reason"}, exclude_none=True
+    )
 
 
 def _original_call(question: Question) -> Json:
@@ -227,6 +243,16 @@ def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
     problems = []
     if given.tool_name not in (None, _client_name(question)):
         problems.append(Problem("tool_name", f"expected {_client_name(question)}"))
+    if given.decision == "send_back":
+        said = {"choice": given.choice, "arguments": given.arguments}
+        problems += [
+            Problem(name, "a question that is sent back has none")
+            for name, value in said.items()
+            if value is not None
+        ]
+        if given.scope != "once":
+            problems.append(Problem("scope", "only an approval can be remembered"))
+        return problems
     if isinstance(question.form, Approval):
         drawn = "deny" if given.decision == "deny" else given.scope
         if given.choice not in (None, drawn):
@@ -249,6 +275,9 @@ async def _settle(
     provenance = Provenance(
         channel="client", evidence=CLIENT_ASSERTED, seen=given.seen, details=_details(given, question)
     )
+    if given.decision == "send_back":
+        reason = given.reason or ""  # the desk says that it is missing
+        return await desk.send_back(question.id, by=by, reason=reason, provenance=provenance)
     if isinstance(question.form, Approval):
         value = {"decision": given.decision, "reason": given.reason, "arguments": given.arguments}
         if given.scope != "once":

@@ -107,6 +107,8 @@ async def _post(call: Call, intent: Intent, key: str) -> Question:
     }
     if intent.context is not None:
         about["context"] = intent.context
+    if intent.replaces is not None:
+        about["replaces"] = intent.replaces
     if call.id is not None:
         about["tool_call"] = call.id
     try:

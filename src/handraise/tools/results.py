@@ -22,8 +22,9 @@ from handraise import (
     Question,
     Withdrawn,
 )
+from handraise.forms import File
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.outcomes import Source
+from handraise.model.outcomes import Returned, Source
 from handraise.model.thread_messages import ThreadMessage
 
 ResultStatus = Literal[
@@ -32,6 +33,7 @@ ResultStatus = Literal[
     "expired",
     "withdrawn",
     "exhausted",
+    "returned",
     "undelivered",
     "still_pending",
     "asked_back",
@@ -46,6 +48,11 @@ _ASKED_BACK = (
     "last message, and your reply. The question stays open: do not ask it again. This is not an answer, and not consent."
 )
 
+_RETURNED = (
+    "A person sent it back: this is not an answer, and not consent. Change what the reason says, then call the tool again, "
+    "with replaces set to this question_id if the tool has that parameter."
+)
+
 UNDELIVERED = "undelivered"
 """Prefix of the reason with which a tool withdraws a question that it could not show to anybody."""
 
@@ -58,7 +65,7 @@ class ToolResult:
     `responses` has one result for each question, and `status` is `asked_back` if one has it, else the first that
     is not `answered`. `echo` is
     the id that the model gave to a question of a batch; nothing is looked up by it. `messages` are what people asked
-    back and wait to read from the model.
+    back and wait to read from the model. `note` says what the model should do about a question that was sent back.
     """
 
     status: ResultStatus
@@ -70,6 +77,7 @@ class ToolResult:
     source: Source | None = None
     by: str | None = None
     reason: str | None = field(default=None, repr=False)
+    note: str | None = field(default=None, repr=False)
     problems: tuple[Problem, ...] = ()
     messages: tuple[ThreadMessage, ...] = field(default=(), repr=False)
     responses: tuple[ToolResult, ...] = ()
@@ -135,6 +143,14 @@ def to_tool_result(question: Question, *, messages: Sequence[ThreadMessage] = ()
             )
         case Exhausted():
             return ToolResult(status="exhausted", question_id=question.id, by=outcome.by)
+        case Returned():
+            return ToolResult(
+                status="returned",
+                question_id=question.id,
+                by=outcome.by,
+                reason=outcome.reason,
+                note=_RETURNED,
+            )
         case _:
             assert_never(outcome)
 
@@ -167,6 +183,8 @@ def chosen_text(question: Question, outcome: Answered) -> str:
             return "yes" if value else "no"
         case Form():
             return canonical_json(value)
+        case File():
+            return str(value["name"])
         case Approval():
             return str(value["decision"])
         case _:
@@ -190,6 +208,7 @@ def _parts(result: ToolResult) -> dict[str, Json]:
         "source": result.source,
         "by": result.by,
         "reason": result.reason,
+        "note": result.note,
         "messages": [{"number": each.number, "by": each.by, "text": each.text} for each in result.messages]
         or None,
         "problems": [{"path": each.path, "message": each.message} for each in result.problems] or None,

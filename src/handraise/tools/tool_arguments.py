@@ -18,6 +18,12 @@ from handraise.model.validation import fold
 MAX_CHOICES = 4
 MAX_QUESTIONS = 5
 
+UNKNOWN_REPLACED = Problem(
+    "replaces",
+    "you have asked no such question with this tool; send the question_id of a result, or leave it out",
+)
+"""What is wrong with a call that is to replace a question that its tool has not asked in this conversation."""
+
 _DEEPEST = 10
 _LONGEST_ECHO = 200
 
@@ -27,13 +33,17 @@ Arguments = str | bytes | dict[str, Json]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One question that a model wants to ask. `place` is its place in a batch, None outside of one."""
+    """One question that a model wants to ask. `place` is its place in a batch, None outside of one.
+
+    `replaces` is the id of the question that it asks again, changed.
+    """
 
     prompt: str = field(repr=False)
     form: AnyForm = field(repr=False)
     context: Json = field(default=None, repr=False)
     place: int | None = None
     echo: str | int | None = None
+    replaces: str | None = None
 
     @property
     def digest(self) -> str:
@@ -60,13 +70,14 @@ def read_clarify(arguments: Arguments) -> tuple[Intent, ...]:
 def read_clarifying_question(arguments: Arguments) -> tuple[Intent, ...]:
     """One open question, and why it is asked."""
     given = _validated(_ClarifyingQuestion, arguments)
-    return (Intent(prompt=given.question, form=Open(), context=given.context),)
+    return (Intent(prompt=given.question, form=Open(), context=given.context, replaces=given.replaces),)
 
 
 def read_intervention(arguments: Arguments) -> tuple[Intent, ...]:
     """A decision between options."""
     given = _validated(_Intervention, arguments)
-    return (Intent(prompt=given.prompt, form=Choice(options=given.options), context=given.context),)
+    form = Choice(options=given.options)
+    return (Intent(prompt=given.prompt, form=form, context=given.context, replaces=given.replaces),)
 
 
 def json_object(arguments: Arguments) -> dict[str, Json]:
@@ -82,14 +93,23 @@ def json_object(arguments: Arguments) -> dict[str, Json]:
 def arguments_of(tool: str, question: Question) -> dict[str, Json]:
     """The arguments that ask this question again, as the tool's model would write them."""
     form = question.form
-    labels = [option.label for option in form.options] if isinstance(form, (Choice, MultiChoice)) else None
+    choices = (
+        [_argument(option) for option in form.options] if isinstance(form, (Choice, MultiChoice)) else None
+    )
     prompt, options = (
         ("prompt", "options") if tool == "human_intervention_request" else ("question", "choices")
     )
-    parts = {prompt: question.prompt, options: labels, "context": question.context}
+    parts = {prompt: question.prompt, options: choices, "context": question.context}
     if isinstance(form, MultiChoice):
         parts["multi_select"] = True
     return {name: part for name, part in parts.items() if part is not None}
+
+
+def _argument(option: Option) -> Json:
+    """An option as a model would write it."""
+    if option.preview is None and not option.recommended:
+        return option.label
+    return option.model_dump(mode="json", exclude={"id"}, exclude_none=True)
 
 
 def problems_for(tool: str, place: int | None, problems: Sequence[Problem]) -> list[Problem]:
@@ -102,6 +122,7 @@ def problems_for(tool: str, place: int | None, problems: Sequence[Problem]) -> l
         "prompt": within + prompt,
         "form.options": within + options,
         "context": within + "context",
+        "replaces": within + "replaces",
         "tool_call": "call_id",
     }
     return [
@@ -168,6 +189,7 @@ def _echo(raw: Json) -> Json:
 
 _Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
 _Context = Annotated[Any, pydantic.BeforeValidator(_present)]
+_Replaces = Annotated[_Text | None, pydantic.BeforeValidator(_present)]
 
 
 class _Parameters(pydantic.BaseModel):
@@ -179,6 +201,7 @@ class _QuestionParameters(_Parameters):
 
     choices: tuple[Option, ...] | None = None
     multi_select: bool | None = None
+    replaces: _Replaces = None
 
     @pydantic.model_validator(mode="after")
     def _check_choices(self) -> Self:
@@ -199,6 +222,8 @@ class _OneOrSeveral(_QuestionParameters):
             raise _parameter_error("give either question or questions")
         if self.questions is not None and self.choices is not None:
             raise _parameter_error("choices belong in each of the questions")
+        if self.questions is not None and self.replaces is not None:
+            raise _parameter_error("replaces belongs in each of the questions")
         return self
 
 
@@ -235,12 +260,14 @@ class _Clarify(_OneOrSeveral):
 class _ClarifyingQuestion(_Parameters):
     question: _Text
     context: _Context = None
+    replaces: _Replaces = None
 
 
 class _Intervention(_Parameters):
     prompt: _Text
     options: Annotated[tuple[Option, ...], pydantic.BeforeValidator(_some_options)]
     context: _Context = None
+    replaces: _Replaces = None
 
 
 _P = TypeVar("_P", bound=_Parameters)
@@ -290,7 +317,14 @@ def _intent(
         form = MultiChoice(options=given.choices, allow_other=True)
     elif given.choices is not None:
         form = Choice(options=given.choices, allow_other=True)
-    return Intent(prompt=question, form=form, context=getattr(given, "context", None), place=place, echo=echo)
+    return Intent(
+        prompt=question,
+        form=form,
+        context=getattr(given, "context", None),
+        place=place,
+        echo=echo,
+        replaces=given.replaces,
+    )
 
 
 def _parameter_error(message: str) -> PydanticCustomError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from handraise import Choice, MultiChoice, Option, Question
+from handraise import Approval, Choice, MultiChoice, Option, Question
+from handraise.forms import Brief
 from handraise.model.json_values import Json
 
 
@@ -14,7 +15,8 @@ class AskEvent:
     """What to show to people: a stored question, ready to be shown.
 
     The same event may come again after a restart or for an equal call; then `question_id` is the same. `kind`
-    is the kind of its form.
+    is the kind of its form. `brief` is what the agent says about an action, and `replaces` the id of the question that it
+    asks again, changed.
     """
 
     question_id: str
@@ -26,6 +28,8 @@ class AskEvent:
     tool: str
     conversation: str
     call_id: str | None
+    brief: Brief | None = field(default=None, repr=False)
+    replaces: str | None = None
 
 
 Emit = Callable[[AskEvent], Awaitable[None] | None]
@@ -69,4 +73,6 @@ def event_of(question: Question, *, tool: str, conversation: str, call_id: str |
         tool=tool,
         conversation=conversation,
         call_id=call_id,
+        brief=form.brief if isinstance(form, Approval) else None,
+        replaces=question.replaces,
     )

@@ -7,17 +7,23 @@ exists in another workspace or nowhere.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadyReported,
     AlreadySettled,
+    AlreadyTaken,
     ApprovalLapsed,
     ApprovalTakenBack,
+    AttachmentNotFound,
+    AttachmentTooLarge,
     CannotAskBack,
+    CannotShare,
     DeskClosed,
     GrantNotFound,
     InvalidAnswer,
+    InvalidAttachment,
     InvalidMessage,
     InvalidPolicy,
     InvalidReport,
@@ -28,6 +34,7 @@ from handraise.model.errors import (
     NotFound,
     NothingToReply,
     NothingToReport,
+    NotInBulk,
     PermissionDenied,
     PolicyChanged,
     PreconditionFailed,
@@ -61,9 +68,15 @@ STATUSES: dict[type[HandraiseError], int] = {
     NothingToReport: 409,
     AlreadyReported: 409,
     InvalidMessage: 422,
+    NotInBulk: 422,
+    InvalidAttachment: 422,
+    AttachmentTooLarge: 413,
+    AttachmentNotFound: 404,
     CannotAskBack: 409,
     NothingToReply: 409,
     ThreadMoved: 409,
+    CannotShare: 422,
+    AlreadyTaken: 409,
     NotApproved: 409,
     ApprovalLapsed: 409,
     ApprovalTakenBack: 409,
@@ -106,6 +119,7 @@ class ProblemDocument(Record):
     """What went wrong. `problems` lists each problem; `outcome` is how a settled question ended; `stop` is what stops it.
 
     `report` is the one that was made before. `seen` is how many messages an approval covers, `thread` how many there are.
+    `taken_by` is who is working on the answer, and `until` says for how long.
     """
 
     type: str
@@ -122,6 +136,8 @@ class ProblemDocument(Record):
     quota: int | None = None
     seen: int | None = None
     thread: int | None = None
+    taken_by: str | None = None
+    until: datetime | None = None
     stop: StopRecord | None = None
 
 
@@ -147,6 +163,8 @@ def problem_of(error: HandraiseError) -> ProblemDocument:
         quota=getattr(error, "quota", None),
         seen=getattr(error, "seen", None),
         thread=getattr(error, "thread", None),
+        taken_by=getattr(error, "taken_by", None),
+        until=getattr(error, "until", None),
         stop=StopRecord.of(error.stop) if isinstance(error, Stopped) else None,
     )
 
@@ -189,9 +207,12 @@ _TITLES = {
     "nothing_to_report": "There is nothing to report yet",
     "already_reported": "Something else was reported before",
     "invalid_message": "This message cannot be kept",
+    "not_in_bulk": "Answer this by itself",
     "cannot_ask_back": "The asker cannot reply",
     "nothing_to_reply": "Nobody waits for a reply",
     "thread_moved": "The conversation has moved on",
+    "cannot_share": "This is not possible",
+    "already_taken": "Somebody else is working on it",
     "not_approved": "The action is not approved",
     "approval_lapsed": "The approval is no longer valid",
     "approval_taken_back": "The approval was taken back",
@@ -260,10 +281,18 @@ _ERRORS: dict[str, _Reader] = {
     ),
     "already_reported": _reported,
     "invalid_message": lambda document, *_: InvalidMessage(_problems(document)),
+    "not_in_bulk": lambda _, subject, *__: NotInBulk(subject),
+    "invalid_attachment": lambda document, *_: InvalidAttachment(_problems(document)),
+    "attachment_too_large": lambda document, *_: AttachmentTooLarge(_problems(document)),
+    "attachment_not_found": lambda document, subject, *_: AttachmentNotFound(document.reason or "", subject),
     "cannot_ask_back": lambda _, subject, *__: CannotAskBack(subject),
     "nothing_to_reply": lambda _, subject, *__: NothingToReply(subject),
     "thread_moved": lambda document, subject, *_: ThreadMoved(
         subject, seen=document.seen or 0, thread=document.thread or 0
+    ),
+    "cannot_share": lambda document, *_: CannotShare(_problems(document)),
+    "already_taken": lambda document, subject, *_: AlreadyTaken(
+        subject, taken_by=document.taken_by or "", until=document.until
     ),
     "not_approved": lambda document, subject, *_: _refused(NotApproved, document, subject),
     "approval_lapsed": lambda document, subject, *_: _refused(ApprovalLapsed, document, subject),

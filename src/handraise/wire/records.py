@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import pydantic
 
-from handraise.model.durations import SPAN_PATTERN, seconds_of
+from handraise.model.attachments import Attachment
+from handraise.model.durations import SPAN_PATTERN, WORKING_PATTERN, seconds_of
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm, Scope
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.outcomes import Outcome, Source, Status, outcome_of
-from handraise.model.questions import Need, Question, Replies, RequiredEvidence, Vote
+from handraise.model.questions import Aside, Need, Question, Replies, RequiredEvidence, Vote
 from handraise.model.reports import Report
 from handraise.model.rulings import Effect, RuleMode, Ruling, ruling_from_json
 from handraise.model.thread_messages import MessageKind, ThreadMessage
 from handraise.model.timelines import Escalation, Timeline, steps_of
 from handraise.model.workspace_events import WorkspaceEvent, WorkspaceEventKind
 from handraise.ports import Durability, Recovered
+from handraise.wire.working_time import noted_working_time, span_in, working_words
 
 
 class Record(pydantic.BaseModel):
@@ -43,20 +45,43 @@ Seconds = Annotated[
 """A span in seconds; a sender may also write "90s", "10m", "2h", "3d" or "1h30m"."""
 
 
+StepSeconds = Annotated[
+    float,
+    pydantic.BeforeValidator(
+        _seconds,
+        json_schema_input_type=float
+        | Annotated[
+            str, pydantic.Field(pattern=f"{SPAN_PATTERN}|{WORKING_PATTERN}", examples=["2 working hours"])
+        ],
+    ),
+]
+"""A span in seconds; a sender may also write "2h" or "2 working hours"."""
+
+
 class EscalationRecord(Record):
     """After this many seconds, others may answer too."""
 
-    after: Seconds
+    after: StepSeconds
     to: tuple[str, ...]
 
 
 class TimelineRecord(Record):
-    """What happens while nobody answers; times are in seconds and count from when the question is asked."""
+    """What happens while nobody answers; times are in seconds and count from when the question is asked.
 
-    remind: tuple[Seconds, ...] = ()
+    A sender may write working time, such as "2 working hours". Then `working` has these words, by the place where they
+    were written: `remind.0`, `escalate.0` or `expire`.
+    """
+
+    remind: tuple[StepSeconds, ...] = ()
     escalate: tuple[EscalationRecord, ...] = ()
-    expire: Seconds | None = None
+    expire: StepSeconds | None = None
     default: Any = None
+    working: dict[str, str] | None = None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _note_working(cls, given: Any) -> Any:
+        return noted_working_time(given) if isinstance(given, dict) else given
 
     @classmethod
     def of(cls, timeline: Timeline) -> TimelineRecord:
@@ -68,16 +93,20 @@ class TimelineRecord(Record):
             ),
             expire=None if timeline.expire is None else timeline.expire.total_seconds(),
             default=timeline.default,
+            working=working_words(timeline) or None,
         )
 
     def timeline(self) -> Timeline:
         """The timeline of the record. Raises `OverflowError` for a duration that is too long."""
         return Timeline(
-            remind=tuple(timedelta(seconds=span) for span in self.remind),
-            escalate=tuple(
-                Escalation(after=timedelta(seconds=each.after), to=each.to) for each in self.escalate
+            remind=tuple(
+                span_in(f"remind.{place}", span, self.working or {}) for place, span in enumerate(self.remind)
             ),
-            expire=None if self.expire is None else timedelta(seconds=self.expire),
+            escalate=tuple(
+                Escalation(after=span_in(f"escalate.{place}", each.after, self.working or {}), to=each.to)
+                for place, each in enumerate(self.escalate)
+            ),
+            expire=None if self.expire is None else span_in("expire", self.expire, self.working or {}),
             default=self.default,
         )
 
@@ -85,7 +114,7 @@ class TimelineRecord(Record):
 class OutcomeRecord(Record):
     """How a question ended. `value`, `source` and `evidence` are set if it was answered."""
 
-    status: Literal["answered", "declined", "expired", "withdrawn", "exhausted"]
+    status: Literal["answered", "declined", "expired", "withdrawn", "exhausted", "returned"]
     at: datetime
     by: str | None = None
     value: Any = None
@@ -107,6 +136,13 @@ class OutcomeRecord(Record):
         """The outcome of the record."""
         record = self.model_dump(exclude_none=True, exclude={"status", "at", "value"})
         return outcome_of(self.status, self.at, {**record, "value": self.value})
+
+
+class AsideRecord(Record):
+    """Who does not want a question in their inbox, and until when; null is for good."""
+
+    person: str
+    until: datetime | None = None
 
 
 class VoteRecord(Record):
@@ -137,13 +173,14 @@ class RulingRecord(Record):
     """What the workspace's policy decided when the question was posted: its version and the rules that matched.
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is set if the question is
-    a spot check of a rule that would have allowed it.
+    a spot check of a rule that would have allowed it. `names_people` says that the policy named who answers.
     """
 
     version: int
     matches: tuple[MatchRecord, ...] = ()
     asked: dict[str, Any] = {}
     checked: str | None = None
+    names_people: bool = False
 
     @classmethod
     def of(cls, ruling: Ruling) -> RulingRecord:
@@ -172,7 +209,7 @@ class ReportRecord(Record):
 
 LEFT_OUT = frozenset({"overdue"})
 """The fields of a question that are not sent: only a store and its desk use them."""
-_MADE_OVER = frozenset({"state", "steps", "votes", "outcome", "report", "ruling", "needs"})
+_MADE_OVER = frozenset({"state", "steps", "votes", "outcome", "report", "ruling", "needs", "aside"})
 _AS_THEY_ARE = tuple(
     each.name for each in fields(Question) if each.name not in LEFT_OUT and each.name not in _MADE_OVER
 )
@@ -200,6 +237,9 @@ class QuestionRecord(Record):
     undo_for: float = 0.0
     shared: bool = False
     replies: Replies | None = None
+    replaces: str | None = None
+    topic: str | None = None
+    added: tuple[str, ...] = ()
     needs: tuple[NeedRecord, ...] = ()
     evidence: RequiredEvidence | None = None
     ruling: RulingRecord | None = None
@@ -216,6 +256,11 @@ class QuestionRecord(Record):
     replied: int = 0
     steps_taken: int = 0
     stepped_at: datetime | None = None
+    taken_by: str | None = None
+    taken_until: datetime | None = None
+    aside: tuple[AsideRecord, ...] = ()
+    follows: str | None = None
+    replaced_by: str | None = None
     outcome: OutcomeRecord | None = None
     consumed_at: datetime | None = None
     taken_back_at: datetime | None = None
@@ -223,6 +268,7 @@ class QuestionRecord(Record):
     unreached_at: datetime | None = None
     sent_at: datetime | None = None
     url: str | None = None
+    attachments: tuple[Attachment, ...] = ()
 
     @classmethod
     def of(cls, question: Question, *, with_state: bool) -> QuestionRecord:
@@ -232,6 +278,7 @@ class QuestionRecord(Record):
             **{name: getattr(question, name) for name in (*_AS_THEY_ARE, "audience", "expires_at", "due_at")},
             state=question.state if with_state else None,
             timeline=None if timeline is None else TimelineRecord.of(timeline),
+            aside=tuple(AsideRecord(person=each.person, until=each.until) for each in question.aside),
             votes=tuple(VoteRecord(by=vote.by, ballot=vote.ballot) for vote in question.votes),
             outcome=None if outcome is None else OutcomeRecord.of(outcome),
             report=None if question.report is None else ReportRecord.of(question.report),
@@ -247,6 +294,7 @@ class QuestionRecord(Record):
             **{name: getattr(self, name) for name in _AS_THEY_ARE},
             state=self.state,
             steps=() if self.timeline is None else steps_of(self.timeline.timeline()),
+            aside=tuple(Aside(each.person, each.until) for each in self.aside),
             votes=tuple(Vote(vote.by, vote.ballot) for vote in self.votes),
             outcome=None if self.outcome is None else self.outcome.outcome(),
             report=None if self.report is None else self.report.report(),
@@ -313,6 +361,7 @@ class MessageRecord(Record):
     at: datetime
     text: str
     channel: str | None = None
+    attachments: tuple[Attachment, ...] = ()
 
     @classmethod
     def of(cls, message: ThreadMessage) -> MessageRecord:
@@ -324,6 +373,15 @@ class Thread(Record):
     """All messages that people and the asker have written about a question, oldest first."""
 
     items: tuple[MessageRecord, ...]
+
+
+class AttachmentRecord(Record):
+    """A file that was uploaded. `digest` is the SHA-256 of its bytes in hexadecimal."""
+
+    name: str
+    media_type: str
+    size: int
+    digest: str
 
 
 class EventPage(Record):

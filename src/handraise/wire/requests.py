@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, cast
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
 
 import pydantic
 
+from handraise.model.attachments import Attachment
+from handraise.model.bulk_answers import MOST_ANSWERS
 from handraise.model.drafting import IfExists, QuestionOptions
 from handraise.model.forms import Action, AnyForm, Option
 from handraise.model.identities import Role
@@ -75,6 +78,9 @@ class PostQuestion(Request):
     shared: bool = False
     check_recipients: bool = True
     replies: Replies | None = None
+    replaces: str | None = None
+    topic: str | None = None
+    attachments: tuple[Attachment, ...] = ()
 
     @pydantic.field_validator("form", mode="before")
     @classmethod
@@ -104,6 +110,9 @@ class PostQuestion(Request):
             "undo_for",
             "shared",
             "replies",
+            "replaces",
+            "topic",
+            "attachments",
         ]
         timeline = draft.timeline
         return cls(
@@ -153,6 +162,70 @@ class DeclineQuestion(ResponseRequest):
     reason: str | None = None
 
 
+class SendBack(ResponseRequest):
+    """Send a question back: `reason` says what to change before it is asked again."""
+
+    reason: str
+
+
+class ShareQuestion(ResponseRequest):
+    """Take a question, release it, or put it back into your inbox."""
+
+
+class BringIn(ResponseRequest):
+    """People and groups who are asked too, and why."""
+
+    people: tuple[str, ...]
+    reason: str | None = None
+
+
+class SetAside(ResponseRequest):
+    """Take a question out of your inbox until a time, or for good."""
+
+    until: datetime | None = None
+
+
+class AnswerItem(AnswerQuestion):
+    """One of several answers."""
+
+    question_id: Annotated[str, pydantic.Field(pattern=f"^{QUESTION_ID.pattern}$")]
+
+
+class DeclineItem(DeclineQuestion):
+    """Declines to answer one of several questions."""
+
+    question_id: Annotated[str, pydantic.Field(pattern=f"^{QUESTION_ID.pattern}$")]
+    decline: Literal[True]
+
+
+def _answer_or_decline(item: Any) -> str:
+    declines = "decline" in item if isinstance(item, dict) else isinstance(item, DeclineItem)
+    return "decline" if declines else "answer"
+
+
+class AnswerAll(Request):
+    """Answers to several questions, at most one to each: a `value`, or `"decline": true`."""
+
+    answers: Annotated[
+        tuple[
+            Annotated[
+                Annotated[AnswerItem, pydantic.Tag("answer")]
+                | Annotated[DeclineItem, pydantic.Tag("decline")],
+                pydantic.Discriminator(_answer_or_decline),
+            ],
+            ...,
+        ],
+        pydantic.Field(min_length=1, max_length=MOST_ANSWERS),
+    ]
+
+    @pydantic.field_validator("answers")
+    @classmethod
+    def _one_each(cls, answers: tuple[AnswerItem | DeclineItem, ...]) -> tuple[AnswerItem | DeclineItem, ...]:
+        if len({each.question_id for each in answers}) < len(answers):
+            raise ValueError("there are two answers to one question")
+        return answers
+
+
 class TakeBack(Request):
     """Take back an approval."""
 
@@ -170,6 +243,7 @@ class ReplyToPeople(Request):
     """A reply of the asker to the message with the number `to` and all before it; without it, to all so far."""
 
     text: str
+    attachments: tuple[Attachment, ...] = ()
     to: Annotated[int, pydantic.Field(ge=0, le=1_000_000)] | None = None
 
 

@@ -122,6 +122,11 @@ class Page(HTMLParser):
         """All that can be read, on one line."""
         return " ".join(" ".join((*self.ours, *self.agents)).split())
 
+    @property
+    def agents_text(self) -> str:
+        """What others wrote, on one line."""
+        return " ".join(" ".join(self.agents).split())
+
     def sheet(self, part: str = "data-answer") -> Sheet:
         """The form that answers."""
         found = [

@@ -42,6 +42,8 @@ NO_PAGES = {
     "/service-worker.js",
     "/sign-in/oidc",  # leads to the provider
     "/q/{token}/status",  # for a script
+    "/questions/{question_id}/files/{digest}",
+    "/questions/{question_id}/images/{digest}",
 }
 
 CONTEXT = {
@@ -117,6 +119,8 @@ class View:
 
 ONE_OF_EACH = {
     "the queue",
+    "what is set aside",
+    "a question asked again to answer",
     "what is settled",
     "a conversation",
     "insights",
@@ -158,7 +162,7 @@ def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
 
 async def views_of_nothing() -> list[View]:
     """The pages of a workspace in which nobody has asked anything yet."""
-    return [View(f"{path} of nothing", path, path) for path in ("/", "/settled", "/insights")]
+    return [View(f"{path} of nothing", path, path) for path in ("/", "/aside", "/settled", "/insights")]
 
 
 async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> list[View]:
@@ -172,6 +176,7 @@ async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> l
     asked["a vote"] = await _vote(desk, clock)
     asked["a conversation about a refund"] = await _talked_about(desk, clock)
     asked["a conversation without replies"] = await _noted(desk)
+    asked["a question asked again"] = await _asked_again(desk)
     asked["one for others"] = await desk.post("Not for ann", recipients=["bob"])
     settled = await _settled(desk, clock)
     return [
@@ -203,6 +208,7 @@ def _lists() -> list[View]:
         View("the queue of the workspace", "/", "/?all=1", alike=True),
         View("a queue that a filter leaves empty", "/", "/?agent=nobody"),
         View("a search", "/", "/?q=release"),
+        View("what is set aside", "/aside", "/aside"),
         View("what is settled", "/settled", "/settled"),
         View("what is settled in the workspace", "/settled", "/settled?all=1", alike=True),
         View("a conversation", "/conversation", "/conversation?name=release+4.2"),
@@ -278,6 +284,22 @@ async def _talked_about(desk: LocalDesk, clock: ManualClock) -> Question:
     clock.advance(timedelta(minutes=2))
     await desk.reply(question.id, "Customer 12. " + "This is why. " * 150)
     return await desk.ask_back(question.id, "And the order?", by="bob")
+
+
+async def _asked_again(desk: LocalDesk) -> Question:
+    """A question that replaces one that was sent back, that bob is on and brings ann in."""
+    before = Approval.of("payments.transfer", {"to": "ACME Ltd", "amount": 250, "note": "rent"})
+    people = ["ann", "bob"]
+    old = await desk.post(PROMPT, form=before, context=CONTEXT, recipients=people, replies="program")
+    await desk.ask_back(old.id, "Which account?", by="bob")
+    await desk.reply(old.id, "The one of the flat.")
+    await desk.send_back(old.id, by="bob", reason="Only 200:\nthe rest was paid.")
+    smaller = Approval.of("payments.transfer", {"to": "ACME Ltd", "amount": 200, "to account": "flat"})
+    new = await desk.post("Pay the rest?", form=smaller, recipients=["bob"], replaces=old.id)
+    await desk.bring_in(new.id, ["ann", "group:ops"], by="bob", reason="You know the flat.")
+    aside = await desk.post("Later?", recipients=["ann", "bob"])
+    await desk.set_aside(aside.id, by="ann")
+    return await desk.take(new.id, by="bob")
 
 
 async def _noted(desk: LocalDesk) -> Question:

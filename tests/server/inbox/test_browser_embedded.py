@@ -244,10 +244,10 @@ async def test_an_approval_is_decided_in_a_tab_of_its_own_and_the_frame_follows(
     assert tab.url == url
     assert await tab.evaluate("window.opener") is None
     await tab.get_by_role("button", name="Approve").click()
-    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Approved by you")).to_be_visible()
     await host.bring_to_front()
     await frame.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    await expect(frame.get_by_role("heading", name="Answered by you")).to_be_visible()
+    await expect(frame.get_by_role("heading", name="Approved by you")).to_be_visible()
     assert await settled(host) == [{"status": "answered"}]
 
 

@@ -204,9 +204,9 @@ async def test_is_declined(page: Page, hand: Hand, desk: LocalDesk) -> None:
     for form in (Open(), Approval.of("payments.transfer", PAYMENT, editable=["amount"])):
         question = await desk.post("What now?", form=form)
         await page.goto(f"/questions/{question.id}")
-        await hand.open("I will not answer this")
+        await hand.open("End for everyone")
         await hand.write("Why (optional; the agent reads it)", "ask Bob")
-        await hand.press("Decline")
+        await hand.press("End for everyone")
         await expect(page.get_by_role("heading", name="Declined by you")).to_be_visible()
         outcome = (await desk.get(question.id)).outcome
         assert isinstance(outcome, Declined)

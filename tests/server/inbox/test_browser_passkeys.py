@@ -77,7 +77,7 @@ async def test_add_a_passkey_approve_with_it_and_remove_it(
     await tab.goto(page)
     await expect(tab.get_by_role("button", name="Approve")).to_be_disabled()
     await tab.get_by_role("link", name="Add a passkey").click()
-    await tab.get_by_label("Name").fill("Ann's phone")
+    await tab.locator("#passkey-name").fill("Ann's phone")
     await tab.get_by_role("button", name="Add a passkey").click()
     await expect(tab.get_by_text("Ann's phone")).to_be_visible()
 

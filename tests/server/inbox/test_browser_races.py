@@ -128,7 +128,7 @@ class TestExpiring:
         await expect(tab.get_by_label("Your answer")).to_have_value("my thought")
         await expect(tab.get_by_role("button", name="Send the answer")).to_be_disabled()
         await tab.get_by_role("link", name="Show how it ended").click()
-        await expect(tab.get_by_role("heading", name="Its time ran out")).to_be_visible()
+        await expect(tab.get_by_role("heading", name="Expired without an answer")).to_be_visible()
         await expect(tab.get_by_text("my thought")).to_be_visible()
 
     async def test_without_scripts_the_answer_comes_too_late_and_is_shown_again(
@@ -141,6 +141,6 @@ class TestExpiring:
             await tab.get_by_label("Your answer").fill("my thought")
             await asyncio.wait_for(desk.wait(question.id), 20)
             await tab.get_by_role("button", name="Send the answer").click()
-            await expect(tab.get_by_role("heading", name="Its time ran out")).to_be_visible()
+            await expect(tab.get_by_role("heading", name="Expired without an answer")).to_be_visible()
             late = tab.get_by_role("region", name="It ended before your answer arrived")
             await expect(late).to_contain_text("my thought")

@@ -216,10 +216,10 @@ async def test_a_second_click_or_a_held_key_takes_nothing_back(tab: Page, desk: 
 class TestWhatIsHeldBack:
     async def test_declining(self, tab: Page, desk: LocalDesk) -> None:
         question = await opened(tab, desk)
-        await tab.get_by_text("I will not answer this").click()
-        await tab.get_by_label("Why").fill("not mine")
-        await tab.get_by_role("button", name="Decline").click()
-        await expect(tab.get_by_role("group", name="Sending in 60 s: Decline")).to_be_visible()
+        await tab.get_by_text("End for everyone").first.click()
+        await tab.get_by_label("Why (optional; the agent reads it)").fill("not mine")
+        await tab.get_by_role("button", name="End for everyone").click()
+        await expect(tab.get_by_role("group", name="Sending in 60 s: End for everyone")).to_be_visible()
         await tab.goto("/")
         assert getattr(await settled(desk, question), "reason", None) == "not mine"
 
@@ -249,7 +249,7 @@ class TestWhatIsHeldBack:
 
     async def test_nothing_where_the_asker_does_not_say_so(self, tab: Page, desk: LocalDesk) -> None:
         question = await opened(tab, desk, Confirm(), undo_for=0)
-        await tab.get_by_role("button", name="No").click()
+        await tab.get_by_role("button", name="No", exact=True).click()
         await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
         assert await outcome_of(desk, question) is False
 

@@ -117,6 +117,8 @@ async def test_counts_who_through_what_and_how_it_ended(
     await mailer.decline(
         (await mailer.post("will you?")).id, by="bob", provenance=Provenance(channel="slack")
     )
+    for _ in range(2):
+        await mailer.send_back((await mailer.post("this?")).id, by="ann", reason="smaller")
     await mailer.withdraw((await mailer.post("never mind")).id)
     exhausted = await mailer.post("yes?", form=Confirm(), max_attempts=1)
     with suppress(InvalidAnswer):
@@ -127,15 +129,15 @@ async def test_counts_who_through_what_and_how_it_ended(
     await desk.run_due()
     shown = await open_page(boss, "/insights")
     assert figures(shown)["Expired or exhausted"] == "2"
-    assert "of 9 that ended" in shown.words
+    assert "of 11 that ended" in shown.words
     assert numbers(shown, "people") == {"ann": ["3"], "bob": ["1"]}
     assert numbers(shown, "channels") == {"The inbox": ["2"], "Slack": ["1"], "No channel named": ["1"]}
     assert numbers(shown, "person-rates") == {"ann": ["2 of 3 · 67%"], "bob": ["1 of 1 · 100%"]}
     assert numbers(shown, "agent-rates") == {"deploy-bot": ["3 of 4 · 75%"]}
-    assert numbers(shown, "agents") == {"mail-bot": ["5"], "deploy-bot": ["4"]}
-    assert [int(row[0]) for row in numbers(shown, "ways").values()] == [4, 0, 1, 1, 1, 1, 1]
+    assert numbers(shown, "agents") == {"mail-bot": ["7"], "deploy-bot": ["4"]}
+    assert [int(row[0]) for row in numbers(shown, "ways").values()] == [4, 0, 1, 1, 2, 1, 1, 1]
     over_time = [list(map(int, row)) for row in numbers(shown, "over-time").values()]
-    assert [sum(each) for each in zip(*over_time, strict=True)] == [4, 3, 2]
+    assert [sum(each) for each in zip(*over_time, strict=True)] == [4, 2, 3, 2]
 
 
 async def test_an_approval_by_a_grant_is_nobodys_decision(boss: httpx2.AsyncClient, desk: LocalDesk) -> None:

@@ -411,7 +411,7 @@ class TestApproving:
         [grant] = await desk.list_grants()
         assert (grant.scope, grant.granted_by) == ("always", "ann")
         after = await open_page(ann, f"/questions/{question.id}")
-        assert "Approved with changed arguments, always" in after.words
+        assert "Approved with changed arguments by you through the inbox, always" in after.words
 
     async def test_an_edit_that_does_not_fit_says_so_at_its_field(
         self, ann: httpx2.AsyncClient, question: Any
@@ -586,6 +586,15 @@ async def test_everything_that_is_wrong_in_a_form_is_said_in_one_round(
         sheet.fill(name, text)
     assert (await send(ann, sheet)).status_code == 303
     assert (await desk.get(question.id)).attempts == 0
+
+
+async def test_a_denial_is_said_once_with_its_reason(ann: httpx2.AsyncClient, desk: LocalDesk) -> None:
+    question = await desk.post("Refund?", form=Approval.of("refund"), recipients=["ann"])
+    await desk.answer(question.id, {"decision": "deny", "reason": "Not today."}, by="ann")
+    shown = await open_page(ann, f"/questions/{question.id}")
+    outcome = Page(shown.html.split("<h2 id", 1)[1].split("</section>")[0])
+    assert outcome.words.count("Denied") == 1
+    assert "Not today." in outcome.words
 
 
 async def test_a_tab_is_named_after_its_question(ann: httpx2.AsyncClient, desk: LocalDesk) -> None:

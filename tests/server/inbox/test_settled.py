@@ -90,7 +90,7 @@ async def test_says_of_every_ending_how_it_came_about(
     assert len(ended(shown)) == 6
     for text in (
         "Denied by you through the inbox",
-        "Denied; Reason: not today",
+        "May I? not today",
         "Declined by bob through e-mail",
         "not mine to say",
         "Withdrawn by the agent",

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from handraise.backends.memory.bus import MemoryBus
 from handraise.backends.memory.directory import MemoryDirectory
+from handraise.backends.memory.files import memory_files
 from handraise.backends.memory.ledger import MemoryLedger
 from handraise.backends.memory.outbox import MemoryOutbox
 from handraise.backends.memory.policies import MemoryPolicies
@@ -21,5 +22,7 @@ async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
     directory, outbox = MemoryDirectory(store, clock), MemoryOutbox(store, clock)
     store.groups_known, store.is_administrator = directory.groups_known, directory.is_administrator
     directory.addresses = outbox.addresses
-    ledger = MemoryLedger(store, directory, outbox, clock)
-    yield Backend(store, MemoryBus(), directory, outbox, ledger, MemoryPolicies(store, clock))
+    files, blobs = memory_files(store, clock)
+    ledger = MemoryLedger(store, directory, outbox, clock, files=files)
+    policies = MemoryPolicies(store, clock)
+    yield Backend(store, MemoryBus(), directory, outbox, ledger, policies, files, blobs)

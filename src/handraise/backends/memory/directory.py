@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from handraise.backends.memory.calendars import MemoryCalendars
 from handraise.backends.memory.passkeys import MemoryPasskeys
 from handraise.backends.memory.store import MemoryStore
+from handraise.model.away import Away
 from handraise.model.deliveries import Address
 from handraise.model.identities import (
     AgentKey,
@@ -23,6 +25,7 @@ from handraise.model.identities import (
 from handraise.model.people import GROUP
 from handraise.model.questions import Ref
 from handraise.model.workspace_events import (
+    away_set,
     group_put,
     key_created,
     key_revoked,
@@ -42,7 +45,7 @@ Place = TypeVar("Place")
 Value = TypeVar("Value")
 
 
-class MemoryDirectory(MemoryPasskeys):
+class MemoryDirectory(MemoryPasskeys, MemoryCalendars):
     """Who is who, in dictionaries. No method awaits anything, so each is atomic on the event loop."""
 
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
@@ -55,6 +58,8 @@ class MemoryDirectory(MemoryPasskeys):
         self._sessions: dict[Secret, Session] = {}
         self._links: dict[Secret, Link] = {}
         self._question_links: dict[Secret, QuestionLink] = {}
+        self._calendars = {}
+        self._rotas = {}
         self._requests: dict[tuple[str, str, str], _Request] = {}
 
     async def add_key(
@@ -121,6 +126,9 @@ class MemoryDirectory(MemoryPasskeys):
             signed_in_at=known.signed_in_at if known else None,
             language=known.language if known else None,
             time_zone=known.time_zone if known else None,
+            away_from=known.away_from if known else None,
+            away_until=known.away_until if known else None,
+            deputy=known.deputy if known else None,
         )
         self._store.note(workspace, person_put(known, self._people[ref], by=by))
         return self._people[ref]
@@ -133,6 +141,29 @@ class MemoryDirectory(MemoryPasskeys):
         if ref in self._people:
             self._people[ref] = replace(self._people[ref], language=language, time_zone=time_zone)
         return self._people.get(ref)
+
+    async def set_away(
+        self, workspace: str, person_id: str, away: Away | None, *, by: str | None = None
+    ) -> Person | None:
+        """Say when a person is away; see the port."""
+        ref = Ref(workspace, person_id)
+        before, deputy = self._people.get(ref), None if away is None else away.deputy
+        if before is None or (deputy is not None and Ref(workspace, deputy) not in self._people):
+            return None
+        self._people[ref] = replace(
+            before,
+            away_from=None if away is None else away.starts,
+            away_until=None if away is None else away.until,
+            deputy=deputy,
+        )
+        self._store.note(workspace, away_set(before, self._people[ref], by=by))
+        return self._people[ref]
+
+    async def away(self, workspace: str) -> Mapping[str, Away]:
+        """Everybody who is away now; see the port."""
+        found = {ref.id: person.away for ref, person in self._people.items() if ref.workspace == workspace}
+        now = self._now()
+        return {name: away for name, away in sorted(found.items()) if away is not None and away.covers(now)}
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""
@@ -443,6 +474,9 @@ class MemoryDirectory(MemoryPasskeys):
         _drop(self._question_links, theirs)
         self._remove_passkeys(workspace, person_id)
         self._identities.pop(Ref(workspace, person_id), None)
+        for ref, person in self._people.items():
+            if (ref.workspace, person.deputy) == (workspace, person_id):
+                self._people[ref] = replace(person, deputy=None)
         return self._people.pop(Ref(workspace, person_id), None)
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.directory import MemoryDirectory
+from handraise.backends.memory.files import MemoryFiles
 from handraise.backends.memory.outbox import MemoryOutbox
 from handraise.backends.memory.store import MemoryStore
 from handraise.backends.seal_chain import continues
@@ -22,14 +23,22 @@ from handraise.model.questions import Question, Ref
 from handraise.model.seals import SALT, Hold, Removal, Rule, Seal
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Clock, Head
+from handraise.ports.files import owner_of_person
 
 
 class MemoryLedger:
     """The audit trail, lost when the process ends. See `handraise.ports.Ledger` for what each method promises."""
 
     def __init__(
-        self, store: MemoryStore, directory: MemoryDirectory, outbox: MemoryOutbox, clock: Clock | None = None
+        self,
+        store: MemoryStore,
+        directory: MemoryDirectory,
+        outbox: MemoryOutbox,
+        clock: Clock | None = None,
+        *,
+        files: MemoryFiles | None = None,
     ) -> None:
+        self._files = files
         self._store = store
         self._directory = directory
         self._outbox = outbox
@@ -141,6 +150,8 @@ class MemoryLedger:
         self._directory.erase_person(workspace, person)
         self._erase_changes(workspace, person)
         self._outbox.erase_person(workspace, person)
+        if self._files is not None:
+            self._files.erase_person(workspace, owner_of_person(person))
         self._store.replace_grants(unnamed)
 
     async def scrub(self) -> bool:

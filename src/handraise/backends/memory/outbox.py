@@ -19,12 +19,15 @@ from handraise.model.workspace_events import address_put, address_removed, routi
 from handraise.ports import Clock
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
 
+_BROUGHT = (EventKind.BROUGHT_IN, EventKind.HANDED_OVER)
 _TOLD = (
     EventKind.ASKED,
     EventKind.REMINDED,
     EventKind.ESCALATED,
     EventKind.NOTED,
     EventKind.REPLIED,
+    EventKind.OPENED,
+    *_BROUGHT,
 )
 _ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
 
@@ -259,6 +262,8 @@ def _kept_of(event: Event, data: dict[str, Json]) -> Json:
     """What an entry says besides the kind of its event: who is asked now, or who wrote the note."""
     if event.kind is EventKind.NOTED:
         return {"by": event.by}
+    if event.kind in _BROUGHT:
+        return {"to": data["to"], "by": event.by}
     return {"to": data["to"]} if "to" in data else None
 
 

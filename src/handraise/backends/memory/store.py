@@ -19,7 +19,20 @@ from handraise.model.events import Event, EventKind
 from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, NewGrant, expire, is_open, next_step, same_question, transition
+from handraise.model.lifecycle import (
+    VOTES,
+    Move,
+    NewGrant,
+    end_as,
+    expire,
+    is_open,
+    is_shared,
+    next_step,
+    same_question,
+    shared_record,
+    transition,
+    withdraw_move,
+)
 from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.people import (
     Responder,
@@ -119,7 +132,7 @@ class MemoryStore:
             data = move.record
             if done[0].votes:
                 voters = self._voters.setdefault(question.ref, {})
-                if move.kind in ("answer", "decline"):
+                if move.kind in VOTES:
                     voters[move.by] = _Ballot(self._right(question, move.responder), move.seen)
                 uncounted = sorted(voters.keys() - {vote.by for vote in done[0].votes})
                 if done[1] is EventKind.VOTED and uncounted:
@@ -136,6 +149,11 @@ class MemoryStore:
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """Questions by their places; see the port."""
         return [self._seen(ref) for ref in refs]
+
+    async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
+        """Questions that follow one; see the port."""
+        found = (self._seen(each.ref) for each in self._following(ref)[:limit])
+        return [each for each in found if each is not None]
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
@@ -167,7 +185,7 @@ class MemoryStore:
         page: list[Question] = []
         for question_id in ids[bisect.bisect_right(ids, after or "") :]:
             question = self._seen(Ref(where.workspace, question_id))
-            if question and _fits(question, where, may_respond):
+            if question and self._is_in_inbox(question, where):
                 page.append(question)
                 if len(page) == limit:
                     break
@@ -181,7 +199,7 @@ class MemoryStore:
         placed = sorted(
             ((urgency_of(each), each.id), each)
             for each in found
-            if each and _fits(each, where, may_respond) and (urgency_of(each), each.id) > begin
+            if each and self._is_in_inbox(each, where) and (urgency_of(each), each.id) > begin
         )
         places = [
             Waiting(*place, likeness_of(each, form_to_json(each.form)), each.asker, each.conversation)
@@ -527,6 +545,14 @@ class MemoryStore:
             self._questions.get(Ref(event.workspace, event.question_id)) if event.kind in _ENDINGS else None
         )
 
+    def _is_in_inbox(self, question: Question, where: Filter) -> bool:
+        """Whether a question is on a page of pending ones: a person's inbox leaves out what they set aside."""
+        if not _fits(question, where, may_respond):
+            return False
+        if where.recipient is not None and question.follows is not None:
+            return False
+        return where.recipient is None or question.is_aside(where.recipient.id, self._now()) == where.aside
+
     def _pending_of(self, workspace: str, asker: str) -> list[Question]:
         questions = (self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, []))
         return [question for question in questions if question.asker == asker]
@@ -547,7 +573,7 @@ class MemoryStore:
             return Stopped(stop)
         if not self.decides(draft.workspace, draft.ruling):
             return PolicyChanged(draft.workspace)
-        question = posted(draft, self._now())
+        question = posted(draft, self._now(), follows=self._followed(draft))
         is_pending = question.status is Status.PENDING
         if is_pending and quota is not None and len(self._pending_of(draft.workspace, draft.asker)) >= quota:
             return QuotaExceeded(draft.asker, draft.workspace, quota)
@@ -555,11 +581,26 @@ class MemoryStore:
             self._keys[draft.workspace, draft.key_owner, draft.key] = draft.ref
         bisect.insort(self._pending.setdefault(draft.workspace, []), draft.id)
         asked = replace(question, status=Status.PENDING, outcome=None)
-        self._keep(asked, EventKind.ASKED, by=draft.asker)
+        self._keep(
+            asked, EventKind.ASKED, by=draft.asker, data={"to": list(draft.added)} if draft.added else None
+        )
+        self._replace(draft)
         if is_pending or draft.ruling is None or draft.ruling.ending is None:
             return asked
         record = draft.ruling.ending.record
         return self._keep(question, EventKind(question.status.value), by=record.get("by"), data=record)
+
+    def _replace(self, draft: Draft) -> None:
+        """Withdraw the question that a new one replaces, if it is open; and keep which one that is."""
+        old = self._questions.get(Ref(draft.workspace, draft.replaces or ""))
+        if old is None or old.asker != draft.asker or old.replaced_by is not None:
+            return
+        move = withdraw_move(old, draft.asker, replaced_by=draft.id)
+        if done := transition(old, move, self._now()):
+            self._keep(replace(done[0], replaced_by=draft.id), done[1], by=draft.asker, data=move.record)
+            return
+        self._questions[old.ref] = replace(old, replaced_by=draft.id)
+        self._log(old.ref, EventKind.REPLACED, by=draft.asker, data={"replaced_by": draft.id})
 
     def _keep(
         self,
@@ -576,7 +617,37 @@ class MemoryStore:
             self._pending[question.workspace].remove(question.id)
         at = question.outcome.at if question.outcome else None
         self._log(question.ref, kind, by=by, channel=channel, data=data, at=at)
+        if question.outcome and question.topic_key and not question.follows:
+            self._end_followers(question, question.outcome, data)
         return question
+
+    def _followed(self, draft: Draft) -> str | None:
+        """The pending question with the same topic that a new one follows, if any."""
+        if draft.topic_key is None or (draft.ruling is not None and draft.ruling.ending is not None):
+            return None
+        pending = (
+            self._questions[Ref(draft.workspace, each)] for each in self._pending.get(draft.workspace, ())
+        )
+        found = (each for each in pending if each.follows is None and each.topic_key == draft.topic_key)
+        return next((each.id for each in found), None)
+
+    def _following(self, ref: Ref) -> list[Question]:
+        pending = (self._questions[Ref(ref.workspace, each)] for each in self._pending.get(ref.workspace, ()))
+        return [each for each in pending if each.follows == ref.id]
+
+    def _end_followers(self, ended: Question, outcome: Outcome, data: Json) -> None:
+        """End the questions that follow one that has ended, if a person has decided; else ask the oldest of them."""
+        if is_shared(outcome):
+            record = shared_record(ended, data)
+            for each in self._following(ended.ref):
+                if done := end_as(each, ended, record):
+                    self._keep(*done, by=record.get("by"), channel=record.get("channel"), data=record)
+        following = self._following(ended.ref)
+        for each in following:
+            followed = None if each is following[0] else following[0].id
+            self._questions[each.ref] = replace(each, follows=followed)
+        if following:
+            self._log(following[0].ref, EventKind.OPENED, at=outcome.at)
 
     def _log(
         self,

@@ -20,6 +20,7 @@ from handraise.backends.postgres.row_security import checked_row_security, row_s
 from handraise.backends.postgres.schema import migrate, move_in
 from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.sql.directory import SqlDirectory
+from handraise.backends.sql.files import SqlBlobs, SqlFiles
 from handraise.backends.sql.outbox import SqlOutbox
 from handraise.ports import Backend, Clock
 
@@ -62,6 +63,8 @@ def ports_on(database: Database, direct: str) -> Backend:
         SqlOutbox(executor),
         PostgresLedger(executor),
         PostgresPolicies(database),
+        SqlFiles(executor),
+        SqlBlobs(executor),
     )
 
 

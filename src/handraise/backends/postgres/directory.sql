@@ -52,6 +52,30 @@ update handraise.people as p set language = :language, time_zone = :time_zone
 where p.workspace = :workspace and p.id = :id
 returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
 
+-- name: set_away
+-- Store when a person is away, unless nobody has the deputy's name.
+update handraise.people as p
+set away_from = :starts::timestamptz, away_until = :ends::timestamptz, deputy = :deputy
+where p.workspace = :workspace and p.id = :id and (
+    :deputy::text is null
+    or exists (select from handraise.people as d where d.workspace = :workspace and d.id = :deputy for key share)
+)
+returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
+
+-- name: away
+-- Everybody who is away now.
+select id, away_from, away_until, deputy
+from handraise.people
+where
+    workspace = :workspace
+    and away_from <= coalesce(:now::timestamptz, now())
+    and away_until > coalesce(:now::timestamptz, now())
+order by id;
+
+-- name: remove_deputy
+-- Leave those without a deputy who had this one.
+update handraise.people set deputy = null where workspace = :workspace and deputy = :id;
+
 -- name: find_person
 -- One person and their groups.
 select p.*, handraise.groups_of(p.workspace, p.id) as groups
@@ -319,3 +343,62 @@ returning id;
 delete from handraise.passkey_nonces
 where workspace = :workspace and id = :id and person = :person and expires_at > coalesce(:now::timestamptz, now())
 returning id;
+
+-- name: calendars
+-- The calendars of a workspace without the texts of rotas, and the present time, also if there are none.
+select
+    n.now, c.workspace, c.group_name, c.hours, c.rota, c.fetched_at, c.tried_at, c.problem, c.shifts
+from (select coalesce(:now::timestamptz, now()) as now) as n
+left join handraise.calendars as c on c.workspace = :workspace
+order by c.group_name;
+
+-- name: read_calendar
+-- One calendar.
+select workspace, group_name, hours, rota, fetched_at, tried_at, problem, shifts
+from handraise.calendars
+where workspace = :workspace and group_name = :group_name;
+
+-- name: put_hours
+-- Set the working hours of a group.
+insert into handraise.calendars (workspace, group_name, hours)
+values (:workspace, :group_name, :hours::text)
+on conflict (workspace, group_name) do update set hours = excluded.hours;
+
+-- name: put_rota
+-- Set the rota of a group.
+insert into handraise.calendars (workspace, group_name, rota, ics, fetched_at)
+values (:workspace, :group_name, :rota, :ics::text, case when :ics::text is not null then coalesce(:now::timestamptz, now()) end)
+on conflict (workspace, group_name) do update
+set rota = excluded.rota, ics = excluded.ics, fetched_at = excluded.fetched_at, tried_at = null, problem = null,
+    shifts = null;
+
+-- name: drop_calendar
+-- Remove a calendar in which nothing is left.
+delete from handraise.calendars
+where workspace = :workspace and group_name = :group_name and hours is null and rota is null;
+
+-- name: rota_text
+-- The text of a rota.
+select ics from handraise.calendars where workspace = :workspace and group_name = :group_name;
+
+-- name: claim_rota
+-- Claim the fetching of a rota: if several claim it at once, only one gets a row.
+update handraise.calendars set tried_at = coalesce(:now::timestamptz, now())
+where
+    workspace = :workspace and group_name = :group_name and rota = :rota
+    and (tried_at is null or tried_at <= coalesce(:now::timestamptz, now()) - :every::interval)
+returning group_name;
+
+-- name: keep_rota
+-- Store what fetching a rota gave.
+update handraise.calendars
+set
+    ics = coalesce(:ics::text, ics), shifts = coalesce(:shifts::text, shifts), problem = :problem::text,
+    fetched_at = case when :ics::text is not null then coalesce(:now::timestamptz, now()) else fetched_at end
+where workspace = :workspace and group_name = :group_name and rota = :rota
+returning group_name;
+
+-- name: workspaces_with_rotas
+-- Some of the workspaces in which a group has a rota.
+select workspaces_with_rotas as workspace from handraise.workspaces_with_rotas(:at_most)
+where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_rotas);

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 STATEMENTS = {
     name: statement
-    for file in ("directory.sql", "outbox.sql", "ledger.sql", "policies.sql")
+    for file in ("directory.sql", "outbox.sql", "ledger.sql", "policies.sql", "files.sql")
     for name, statement in load_statements("handraise.backends.postgres", file).items()
 }
 _NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError)

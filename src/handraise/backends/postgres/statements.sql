@@ -11,12 +11,14 @@ with given as materialized (
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
         :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
         :recipients::text[], :quorum::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
-        :expire_after::float8[], :undo_for::float8[], :shared::bool[], :replies::text[], :needs::text[], :evidence::text[],
-        :ruling::text[], :policy_version::int[], :rule::text[], :ended_as::text[], :ended_with::text[]
+        :expire_after::float8[], :undo_for::float8[], :shared::bool[], :replies::text[], :replaces::text[],
+        :topic::text[], :topic_key::text[], :added::text[], :needs::text[], :evidence::text[],
+        :ruling::text[], :policy_version::int[], :rule::text[], :ended_as::text[], :ended_with::text[],
+        :attachments::text[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
-        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared, replies, needs, evidence,
-        ruling, policy_version, rule, ended_as, ended_with
+        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared, replies, replaces, topic, topic_key, added, needs, evidence,
+        ruling, policy_version, rule, ended_as, ended_with, attachments
     )
 ),
 policy as materialized (
@@ -67,16 +69,18 @@ draft as materialized (
 posted as (
     insert into handraise.questions (
         asked_at, expires_at, max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
-        trace, recipients, prompt, form, context, state, steps, undo_for, shared, replies, needs, evidence,
-        ruling, status, settled_at, outcome
+        trace, recipients, prompt, form, context, state, steps, undo_for, shared, replies, replaces, topic, topic_key, added, needs,
+        evidence, ruling, status, settled_at, outcome, follows, attachments
     )
     select
         coalesce(:now::timestamptz, now()),
         coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
         max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
         trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, shared,
-        replies, needs::jsonb, evidence, ruling::json, coalesce(ended_as, 'pending'),
-        case when ended_as is not null then coalesce(:now::timestamptz, now()) end, ended_with::json
+        replies, replaces, topic, topic_key, added::jsonb, needs::jsonb, evidence, ruling::json, coalesce(ended_as, 'pending'),
+        case when ended_as is not null then coalesce(:now::timestamptz, now()) end, ended_with::json,
+        case when topic_key is not null and ended_as is null then handraise.followed_by(workspace, topic_key) end,
+        attachments::json
     from draft
     where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
             select from handraise.archive_index as x where x.workspace = draft.workspace and x.id = draft.id
@@ -92,19 +96,25 @@ posted as (
         ))
         and refused is null
     on conflict do nothing
-    returning workspace, id, asker, conversation, asked_at, recipients, steps, status, outcome, needs,
+    returning workspace, id, asker, conversation, asked_at, expires_at, recipients, steps, status, outcome, needs, replaces, added, topic_key, follows,
         handraise.urgency(expires_at, form, false) as urgency,
         hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness
 ),
 opened as (
     insert into handraise.inbox (
-        due_at, step, urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation
+        due_at, step, urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation, topic_key, follows
     )
     select
-        case when place = 1 then asked_at + (steps -> 0 ->> 'after')::float8 * interval '1 second' end,
+        case
+            when place = 1 and follows is not null then expires_at
+            when place = 1 then asked_at + (steps -> 0 ->> 'after')::float8 * interval '1 second'
+        end,
         null, urgency, likeness, place = 1,
-        needs is null or handraise.asked_in(handraise.open_stage(needs, null), needs, recipients || '["*"]') ? recipient,
-        workspace, id, recipient, asker, conversation
+        follows is null and (
+            needs is null or handraise.asked_in(handraise.open_stage(needs, null), needs, recipients || '["*"]') ? recipient
+        ),
+        workspace, id, recipient, asker, conversation, case when place = 1 and follows is null then topic_key end,
+        case when place = 1 then follows end
     from posted,
         jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
             with ordinality as r (recipient, place)
@@ -112,28 +122,67 @@ opened as (
     union all
     select
         null, min(place - 1)::smallint, urgency, likeness, false, false, workspace, id, recipient, asker,
-        conversation
+        conversation, null, null
     from posted,
         jsonb_array_elements(steps) with ordinality as s (step, place),
         jsonb_array_elements_text(step -> 'to') as recipient
-    where status = 'pending' and recipients <> '[]' and not recipients ? recipient
+    where status = 'pending' and recipients <> '[]' and not recipients ? recipient and not coalesce(added ? recipient, false)
     group by workspace, id, recipient, asker, conversation, urgency, likeness
+    union all
+    select
+        null, null, urgency, likeness, false, follows is null, workspace, id, recipient, asker, conversation, null, null
+    from posted, jsonb_array_elements_text(added) as recipient
+    where status = 'pending' and not recipients ? recipient
+),
+-- What a new question replaces is withdrawn if it is open. An archived one keeps no link to the new one.
+replaced as (
+    update handraise.questions as q
+    set (replaced_by, status, settled_at, outcome) = (
+        select
+            p.id,
+            case when o.is_open then 'withdrawn' else q.status end,
+            case when o.is_open then p.asked_at else q.settled_at end,
+            case when o.is_open then json_build_object('by', q.asker, 'replaced_by', p.id) else q.outcome end
+        from (select q.status = 'pending' and (q.expires_at is null or q.expires_at > p.asked_at)) as o (is_open)
+    )
+    from posted as p
+    where p.replaces is not null and q.workspace = p.workspace and q.id = p.replaces and q.asker = p.asker
+        and q.replaced_by is null
+    returning q.workspace, q.id, q.asker, q.status, q.outcome, p.asked_at as at, p.id as replaced_by
+),
+closed as (
+    delete from handraise.inbox as i
+    using replaced
+    where replaced.status <> 'pending' and i.workspace = replaced.workspace and i.question_id = replaced.id
 ),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, data)
     select asked_at, workspace, id, kind, actor, data
     from (
-        select 1 as place, asked_at, workspace, id, 'asked' as kind, asker as actor, null::jsonb as data from posted
+        select
+            1 as place, asked_at, workspace, id, 'asked' as kind, asker as actor,
+            case when added is not null then jsonb_build_object('to', added) end as data
+        from posted
         union all
         select 2, asked_at, workspace, id, status, outcome ->> 'by', outcome::jsonb from posted where status <> 'pending'
+        union all
+        select
+            3, at, workspace, id,
+            case when outcome ->> 'replaced_by' = replaced_by then 'withdrawn' else 'replaced' end,
+            asker,
+            case
+                when outcome ->> 'replaced_by' = replaced_by then outcome::jsonb
+                else jsonb_build_object('replaced_by', replaced_by)
+            end
+        from replaced
     ) as happened
     order by place
 )
-select p.workspace, p.id, p.asked_at, a.pending, null as refused, null as stop
+select p.workspace, p.id, p.asked_at, p.follows, a.pending, null as refused, null as stop
 from posted as p
 left join asker as a on a.workspace = p.workspace and a.asker = p.asker
 union all
-select d.workspace, d.id, null, null, d.refused, d.stop from draft as d where d.refused is not null;
+select d.workspace, d.id, null, null, null, d.refused, d.stop from draft as d where d.refused is not null;
 
 -- name: settle
 -- Decide moves on pending questions, at most one for each question. A refused move is not returned. A grant is locked
@@ -143,12 +192,18 @@ with move as materialized (
     from unnest(
         :workspace::text[], :id::text[], :kind::text[], :actor::text[], :principals::text[],
         :record::text[], :ballot::text[], :negative::bool[], :channel::text[], :granting::text[],
-        :grant_id::text[], :seen::int[]
-    ) as t (workspace, id, kind, actor, principals, record, ballot, negative, channel, granting, grant_id, seen)
+        :grant_id::text[], :seen::int[], :brought::text[], :until::bigint[], :lease::float8[]
+    ) as t (
+        workspace, id, kind, actor, principals, record, ballot, negative, channel, granting, grant_id, seen, brought, until,
+        lease
+    )
 ),
 moved as (
     update handraise.questions as q
-    set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing) = (
+    set (
+        status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing, added, aside, taken_by,
+        taken_until
+    ) = (
         select
             decided.status,
             case when decided.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
@@ -163,19 +218,46 @@ moved as (
             case when m.kind = 'reply' then q.thread + 1 else q.replied end,
             voted.votes,
             voted.voters,
-            coalesce(tallied.tally -> 'missing', q.missing)
+            coalesce(tallied.tally -> 'missing', q.missing),
+            case
+                when m.brought is not null then (
+                    select jsonb_agg(n.name order by n.place)
+                    from (
+                        select name, min(place) as place
+                        from jsonb_array_elements(coalesce(q.added, '[]') || m.brought::jsonb)
+                            with ordinality as b (name, place)
+                        group by name
+                    ) as n
+                )
+                else q.added
+            end,
+            case
+                when m.until is not null then coalesce(q.aside, '{}') || jsonb_build_object(m.actor, m.until)
+                when m.kind = 'put_back' then nullif(q.aside - m.actor, '{}')
+                else q.aside
+            end,
+            case
+                when m.kind = 'take' then m.actor
+                when m.kind in ('release', 'hand_over') and q.taken_by = m.actor then null
+                else q.taken_by
+            end,
+            case
+                when m.kind = 'take' then coalesce(:now::timestamptz, now()) + m.lease * interval '1 second'
+                when m.kind in ('release', 'hand_over') and q.taken_by = m.actor then null
+                else q.taken_until
+            end
         from
             (
                 select
                     case
-                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline')
+                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline', 'send_back')
                             then coalesce(
                                 (
                                     select jsonb_object_agg(v.key, v.value)
                                     from jsonb_each(q.votes) as v
                                     where handraise.is_still_backed(
                                         q.workspace, v.key, (q.voters -> v.key ->> 'backed')::boolean, null,
-                                        handraise.audience(q.recipients, q.steps, q.steps_taken)
+                                        handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
                                     ) and coalesce((q.voters -> v.key ->> 'seen')::int >= q.replied, true)
                                 ),
                                 '{}'
@@ -183,13 +265,13 @@ moved as (
                         else q.votes
                     end,
                     case
-                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline')
+                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline', 'send_back')
                             then coalesce(q.voters, '{}') || jsonb_build_object(
                                 m.actor,
                                 jsonb_build_object(
                                     'backed',
                                     handraise.is_backed(
-                                        q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken)
+                                        q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
                                     ),
                                     'groups', m.principals::jsonb - m.actor,
                                     'stage', handraise.open_stage(q.needs, q.missing),
@@ -201,7 +283,7 @@ moved as (
             ) as voted (votes, voters),
             lateral (
                 select case
-                    when q.needs is not null and m.kind in ('answer', 'decline')
+                    when q.needs is not null and m.kind in ('answer', 'decline', 'send_back')
                         then handraise.tally(q.workspace, q.needs, voted.votes, voted.voters, m.ballot)
                 end
             ) as tallied (tally),
@@ -211,6 +293,7 @@ moved as (
                     when m.kind = 'attempt' then
                         case when q.attempts + 1 >= q.max_attempts then 'exhausted' else 'pending' end
                     when m.kind in ('ask_back', 'note', 'reply') then 'pending'
+                    when m.kind in ('take', 'release', 'bring_in', 'hand_over', 'set_aside', 'put_back') then 'pending'
                     when (q.quorum > 1 or q.needs is not null) and not (q.veto and m.negative)
                         and (
                             (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot) < q.quorum
@@ -218,6 +301,7 @@ moved as (
                         )
                         then 'pending'
                     when m.kind = 'decline' then 'declined'
+                    when m.kind = 'send_back' then 'returned'
                     else 'answered'
                 end
             ) as decided (status)
@@ -250,17 +334,23 @@ moved as (
                     and (g.scope = 'always' or g.conversation = q.conversation)
                     and handraise.is_still_backed(
                         q.workspace, g.granted_by, g.giver_backed, coalesce(g.giver_groups, '[]'),
-                        handraise.audience(q.recipients, q.steps, q.steps_taken)
+                        handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
                     )
                 for share
             )
             when q.asker = m.actor then false
+            when m.kind = 'take' and q.taken_by <> m.actor and q.taken_until > coalesce(:now::timestamptz, now()) then false
+            when m.kind = 'release' and not coalesce(
+                q.taken_by = m.actor and q.taken_until > coalesce(:now::timestamptz, now()), false
+            ) then false
+            when m.kind = 'put_back' and not coalesce(q.aside ? m.actor, false) then false
             when q.needs is not null and handraise.open_stage(q.needs, q.missing) is not null
                 and not handraise.asked_in(handraise.open_stage(q.needs, q.missing), q.needs, q.recipients)
                     ?| array(select jsonb_array_elements_text(m.principals::jsonb))
                 then false
             when q.recipients = '[]' then true
             when q.recipients ?| array(select jsonb_array_elements_text(m.principals::jsonb)) then true
+            when q.added ?| array(select jsonb_array_elements_text(m.principals::jsonb)) then true
             when q.steps_taken = 0 then false
             else exists (
                 select
@@ -270,10 +360,11 @@ moved as (
             )
         end
     returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.thread, q.asked_back, q.replied, q.votes, q.voters,
-        q.missing, q.steps_taken, q.stepped_at, q.recipients, q.needs,
+        q.missing, q.steps_taken, q.stepped_at, q.recipients, q.needs, q.added, q.aside, q.taken_by, q.taken_until,
+        m.brought::jsonb as brought,
         case
             when m.kind in ('ask_back', 'reply')
-                then handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+                then handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
         end as due_at,
         case when q.needs is not null then handraise.open_stage(q.needs, q.missing) end as stage,
         case when q.needs is not null then (q.voters -> m.actor ->> 'stage')::integer end as stage_before,
@@ -283,7 +374,7 @@ moved as (
         case
             when m.granting is not null
                 then handraise.is_backed(
-                    q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken)
+                    q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
                 )
         end as giver_backed
 ),
@@ -300,6 +391,25 @@ turned as (
     from moved
     where moved.kind in ('ask_back', 'reply') and i.workspace = moved.workspace and i.question_id = moved.id
 ),
+-- A question is put into the inbox of those who are brought in.
+brought as (
+    insert into handraise.inbox as i (
+        urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation, aside
+    )
+    select
+        f.urgency, f.likeness, false, true, moved.workspace, moved.id, b.recipient, moved.asker, moved.conversation, moved.aside
+    from moved
+    cross join jsonb_array_elements_text(moved.brought) as b (recipient)
+    join handraise.inbox as f on f.workspace = moved.workspace and f.question_id = moved.id and f.main
+    on conflict (workspace, question_id, recipient) do update set open = true, step = null, aside = excluded.aside
+),
+put_aside as (
+    update handraise.inbox as i
+    set aside = moved.aside
+    from moved
+    where moved.kind in ('set_aside', 'put_back', 'hand_over') and i.workspace = moved.workspace and i.question_id = moved.id
+        and not coalesce(moved.brought ? i.recipient, false)
+),
 -- Who is asked from now on, because a vote has opened another stage.
 restaged as materialized (
     select
@@ -307,7 +417,7 @@ restaged as materialized (
         handraise.asked_in(moved.stage, moved.needs, moved.recipients) as asked,
         handraise.asked_in(moved.stage_before, moved.needs, moved.recipients) as asked_before
     from moved
-    where moved.status = 'pending' and moved.kind in ('answer', 'decline')
+    where moved.status = 'pending' and moved.kind in ('answer', 'decline', 'send_back')
         and moved.stage is distinct from moved.stage_before
 ),
 asked as (
@@ -326,11 +436,17 @@ logged as (
             when kind = 'ask_back' then 'asked_back'
             when kind = 'note' then 'noted'
             when kind = 'reply' then 'replied'
+            when kind = 'take' then 'taken'
+            when kind = 'release' then 'released'
+            when kind = 'bring_in' then 'brought_in'
+            when kind = 'hand_over' then 'handed_over'
+            when kind = 'set_aside' then 'set_aside'
+            when kind = 'put_back' then 'put_back'
             else 'voted'
         end,
         actor, channel,
         case
-            when status = 'pending' and kind in ('answer', 'decline') and voters - array(select jsonb_object_keys(votes)) <> '{}'
+            when status = 'pending' and kind in ('answer', 'decline', 'send_back') and voters - array(select jsonb_object_keys(votes)) <> '{}'
                 then record::jsonb || jsonb_build_object(
                     'uncounted',
                     array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
@@ -379,7 +495,8 @@ suspended as (
     returning at, workspace, rule, question_id, actor
 )
 select
-    workspace, id, status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at
+    workspace, id, status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at, added,
+    aside, taken_by, taken_until
 from moved;
 
 -- name: consume
@@ -399,10 +516,10 @@ with used as (
             ))
             from handraise.events as e
             where e.workspace = :workspace and e.question_id = :id
-                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
         )
         and handraise.is_good(
-            workspace, form, outcome, settled_at, handraise.audience(recipients, steps, steps_taken),
+            workspace, form, outcome, settled_at, handraise.audience(recipients, steps, steps_taken, added),
             coalesce(:now::timestamptz, now())
         )
         and (outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(workspace, :policy_version, :rule))
@@ -440,11 +557,11 @@ used as (
             ))
             from handraise.events as e
             where e.workspace = :workspace and e.question_id = :id
-                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
         )
         and handraise.is_good(
             a.workspace, a.form, a.outcome, a.settled_at,
-            handraise.audience(a.recipients, a.steps, a.steps_taken), coalesce(:now::timestamptz, now())
+            handraise.audience(a.recipients, a.steps, a.steps_taken, a.added), coalesce(:now::timestamptz, now())
         )
         and (
             a.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(a.workspace, :policy_version, :rule)
@@ -489,13 +606,13 @@ select
 from (
     select
         u.workspace, u.asker, u.status, u.form, u.outcome, u.settled_at, u.consumed_at, u.taken_back_at, u.recipients,
-        u.steps, u.steps_taken
+        u.steps, u.steps_taken, u.added
     from handraise.questions as u
     where u.workspace = :workspace and u.id = :id
     union all
     select
         a.workspace, a.asker, a.status, a.form, a.outcome, a.settled_at, a.consumed_at, a.taken_back_at, a.recipients,
-        a.steps, a.steps_taken
+        a.steps, a.steps_taken, a.added
     from handraise.archive_index as x
     join handraise.archive as a on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
     where x.workspace = :workspace and x.id = :id
@@ -512,10 +629,10 @@ where q.status = 'answered' and q.asker = :actor and q.consumed_at is null and q
         ))
         from handraise.events as e
         where e.workspace = :workspace and e.question_id = :id
-            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
     )
     and handraise.is_good(
-        q.workspace, q.form, q.outcome, q.settled_at, handraise.audience(q.recipients, q.steps, q.steps_taken),
+        q.workspace, q.form, q.outcome, q.settled_at, handraise.audience(q.recipients, q.steps, q.steps_taken, q.added),
         coalesce(:now::timestamptz, now())
     )
     and (q.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(q.workspace, :policy_version, :rule))
@@ -669,7 +786,7 @@ where g.workspace = :workspace and g.asker = :asker and g.tool = :tool and g.dig
     and g.scope = any (:scopes::text[]) and (g.scope = 'always' or g.conversation = :conversation)
     and handraise.is_still_backed(
         q.workspace, g.granted_by, g.giver_backed, coalesce(g.giver_groups, '[]'),
-        handraise.audience(q.recipients, q.steps, q.steps_taken)
+        handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
     )
 order by g.expires_at desc
 limit 1;
@@ -707,8 +824,8 @@ where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces)
 with due as materialized (
     select
         q.workspace, q.id, q.steps_taken, i.recipient,
-        -- While it is the asker's turn, only the last step is taken.
-        q.steps -> case when q.asked_back > 0 then -1 else q.steps_taken end as step,
+        -- While the timeline is paused, only the last step is taken.
+        q.steps -> case when q.asked_back > 0 or q.follows is not null then -1 else q.steps_taken end as step,
         -- A late step delays the next step, and the end.
         handraise.due_at(q.asked_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as next_due_at,
         handraise.end_at(q.expires_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as end_at
@@ -717,7 +834,7 @@ with due as materialized (
     -- A sub-select, because row-level security prevents an index search for a coalesce().
     where i.workspace = :workspace and i.due_at <= (select coalesce(:now::timestamptz, now()))
         and q.status = 'pending'
-        and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+        and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
             <= coalesce(:now::timestamptz, now())
     order by i.due_at
     limit :limit
@@ -725,7 +842,7 @@ with due as materialized (
 ),
 moved as (
     update handraise.questions as q
-    set steps_taken = q.steps_taken + (q.asked_back = 0)::int,
+    set steps_taken = q.steps_taken + (q.asked_back = 0 and q.follows is null)::int,
         status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
         settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
         outcome = case when step ->> 'do' in ('expire', 'default') then coalesce(step ->> 'record', '{}')::json end,
@@ -798,10 +915,20 @@ logged as (
 )
 select workspace, id from moved;
 
+-- name: followers
+-- Pending questions that follow one.
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
+    <= coalesce(:now::timestamptz, now()) as overdue
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.follows = :id
+order by i.question_id
+limit :limit;
+
 -- name: read
 -- Questions by their places.
 select q.*, q.status = 'pending'
-    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
         <= coalesce(:now::timestamptz, now()) as overdue
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
@@ -809,7 +936,7 @@ join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
 -- name: read_by_key
 -- Questions by their keys and whose those are, '' for shared ones.
 select q.*, q.status = 'pending'
-    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
         <= coalesce(:now::timestamptz, now()) as overdue,
     t.owner
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
@@ -908,7 +1035,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
     <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
@@ -925,7 +1052,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
     <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
@@ -940,7 +1067,8 @@ with page as materialized (
     from handraise.inbox as i
     where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
         and (:asker::text is null or i.asker = :asker)
-        and (:person::text is null or i.asker <> :person and exists (
+        and (:person::text is null or i.asker <> :person
+            and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside and exists (
             select
             from handraise.inbox as mine
             where mine.workspace = i.workspace and mine.question_id = i.question_id
@@ -949,7 +1077,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
     <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
@@ -968,6 +1096,7 @@ with page as materialized (
             from handraise.inbox as i
             where i.workspace = :workspace and i.recipient = p.name and i.open and i.question_id > :after
                 and i.asker <> :person
+                and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside
                 and (:asker::text is null or i.asker = :asker)
             order by i.question_id
             limit :limit
@@ -975,7 +1104,7 @@ with page as materialized (
     order by walk.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.expires_at)
+select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
     <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
@@ -1002,6 +1131,7 @@ from unnest(:principals::text[]) as p (name),
         where i.workspace = :workspace and i.recipient = p.name and i.open
             and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
             and i.asker <> :person
+            and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside
         order by i.urgency, i.question_id
         limit :limit
     ) as walk
@@ -1014,7 +1144,8 @@ select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from handraise.inbox as i
 where i.workspace = :workspace and i.main and i.asker = :asker
     and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
-    and (:person::text is null or i.asker <> :person and exists (
+    and (:person::text is null or i.asker <> :person
+        and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside and exists (
         select
         from handraise.inbox as mine
         where mine.workspace = i.workspace and mine.question_id = i.question_id
@@ -1030,7 +1161,8 @@ from handraise.inbox as i
 where i.workspace = :workspace and i.main and i.conversation = :conversation
     and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
     and (:asker::text is null or i.asker = :asker)
-    and (:person::text is null or i.asker <> :person and exists (
+    and (:person::text is null or i.asker <> :person
+        and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside and exists (
         select
         from handraise.inbox as mine
         where mine.workspace = i.workspace and mine.question_id = i.question_id
@@ -1083,6 +1215,7 @@ with page as materialized (
                 or s.asker <> :person and (
                     s.recipients = '[]'
                     or s.recipients ?| :principals::text[]
+                    or s.added ?| :principals::text[]
                     or exists (
                         select
                         from jsonb_array_elements(s.steps) with ordinality as t (step, place)
@@ -1092,7 +1225,7 @@ with page as materialized (
             )
         limit 1
     ) as q
-    where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
     order by e.transaction desc, e.number desc
     limit :limit::bigint
 ),
@@ -1156,7 +1289,7 @@ with page as materialized (
             limit 1
         ) as s
     ) as q
-    where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted') and e.at >= :since::timestamptz
+    where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned') and e.at >= :since::timestamptz
     order by e.transaction desc, e.number desc
     limit :limit::bigint
 ),

@@ -92,7 +92,7 @@ class PostgresStore:
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
         return await self._database.by_workspace(
-            drafts, lambda draft: draft.workspace, partial(self._insert_safely, quota=quota)
+            drafts, lambda draft: draft.workspace, partial(self._insert_rounds, quota=quota)
         )
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
@@ -102,6 +102,11 @@ class PostgresStore:
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """Questions by their places; see the port."""
         return await self._database.by_workspace(refs, lambda ref: ref.workspace, self._read)
+
+    async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
+        """Questions that follow one; see the port."""
+        rows = await self._fetch(ref.workspace, "followers", id=ref.id, limit=limit)
+        return [stored_question(row) for row in rows]
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
@@ -314,6 +319,17 @@ class PostgresStore:
         rows = await self._database.fetch(STATEMENTS["settings"])
         return durability_of({row["name"]: row["setting"] for row in rows})
 
+    async def _insert_rounds(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
+        """Insert, questions of one topic one after the other: a later one must see the one that it follows."""
+        if all(draft.topic is None for draft in drafts):
+            return await self._insert_safely(drafts, quota=quota)
+        results: list[Inserted | None] = [None] * len(drafts)
+        for places in _rounds([Ref(each.workspace, each.topic_key or each.id) for each in drafts]):
+            inserted = await self._insert_safely([drafts[place] for place in places], quota=quota)
+            for place, result in zip(places, inserted, strict=True):
+                results[place] = result
+        return [result for result in results if result is not None]
+
     async def _insert_safely(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
         """Insert, and repeat it if the connection was cut: questions that are already stored are found by their ids."""
         try:
@@ -325,19 +341,22 @@ class PostgresStore:
 
     async def _insert(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
         # Always in the same order: two batches with the same keys must not wait for each other.
-        ordered = sorted(drafts, key=lambda draft: (draft.workspace, draft.key_owner, draft.key or ""))
+        ordered = sorted(
+            drafts,
+            key=lambda draft: (draft.workspace, draft.topic_key or "", draft.key_owner, draft.key or ""),
+        )
         columns = _columns(map(draft_values, ordered))
         counted = None if quota is None or self._allowances.cover(drafts) else quota
         rows = await self._fetch(drafts[0].workspace, "insert", quota=counted, **columns)
         if counted is not None:
             self._allowances.counted(_pending_by_asker(drafts, rows), counted)
-        asked_at = {Ref(row["workspace"], row["id"]): row["asked_at"] for row in rows if row["asked_at"]}
+        stored = {Ref(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
         refused_by = {Ref(row["workspace"], row["id"]): row for row in rows if row["refused"]}
         results: dict[int, Inserted] = {}
         for place, draft in enumerate(drafts):
-            at = asked_at.pop(draft.ref, None)
-            if at is not None:
-                results[place] = posted(draft, at)
+            row = stored.pop(draft.ref, None)
+            if row is not None:
+                results[place] = posted(draft, row["asked_at"], follows=row["follows"])
         known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
         if known:
             results.update(await self._existing(known, refused_by, quota or 0))

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from handraise.backends.postgres.backend import open_database
 from handraise.backends.shards.bus import ShardedBus
 from handraise.backends.shards.directory import ShardedDirectory
+from handraise.backends.shards.files import ShardedBlobs, ShardedFiles
 from handraise.backends.shards.ledger import ShardedLedger
 from handraise.backends.shards.outbox import ShardedOutbox
 from handraise.backends.shards.placement import ShardRouter
@@ -46,6 +47,8 @@ async def open_shards(
                 ShardedOutbox(router),
                 ShardedLedger(router),
                 ShardedPolicies(router),
+                ShardedFiles(router),
+                ShardedBlobs(router),
             )
         finally:
             await router.close()

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
+from handraise.backends.shards.calendars import ShardedCalendars
 from handraise.backends.shards.passkeys import ShardedPasskeys
+from handraise.model.away import Away
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
 from handraise.ports import Claim
 
 
-class ShardedDirectory(ShardedPasskeys):
+class ShardedDirectory(ShardedPasskeys, ShardedCalendars):
     """Who is who, on several shards. See `handraise.ports.Directory` for what each method promises.
 
     A call that is `is_noop` wrote nothing, or changes nothing when it is repeated.
@@ -84,6 +86,20 @@ class ShardedDirectory(ShardedPasskeys):
             ),
             is_noop=lambda found: found is None,
         )
+
+    async def set_away(
+        self, workspace: str, person_id: str, away: Away | None, *, by: str | None = None
+    ) -> Person | None:
+        """See the port."""
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.directory.set_away(workspace, person_id, away, by=by),
+            is_noop=lambda _: True,
+        )
+
+    async def away(self, workspace: str) -> Mapping[str, Away]:
+        """See the port."""
+        return await self._router.read(workspace, lambda ports: ports.directory.away(workspace))
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """See the port."""

@@ -16,6 +16,8 @@ import asyncpg
 
 PAGE = 2_000
 """How many rows are copied in one transaction."""
+_BLOB_PAGE = 50
+"""The same of parts of files, which are large."""
 
 Connected: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -34,6 +36,11 @@ class Table:
     def place(self) -> Sequence[str]:
         """The key without the workspace, which is the same for all rows."""
         return [name for name in self.key if name != "workspace"]
+
+    @property
+    def page(self) -> int:
+        """How many of its rows are copied in one transaction."""
+        return _BLOB_PAGE if self.name == "blobs" else PAGE
 
     @property
     def stage(self) -> str:
@@ -74,7 +81,7 @@ async def read_page(
     behind = f"and ({names}) > ({', '.join(marks)})" if after else ""
     last = await source.fetchrow(
         f"select {', '.join(f't.{name}::text' for name in table.place)} from handraise.{table.name} as t "  # noqa: S608 -- names of the catalogue
-        f"where t.workspace = $1 {behind} order by {names} offset {PAGE - 1} limit 1",
+        f"where t.workspace = $1 {behind} order by {names} offset {table.page - 1} limit 1",
         workspace,
         *(after or ()),
     )

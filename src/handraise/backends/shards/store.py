@@ -233,6 +233,10 @@ class ShardedStore:
             is_noop=lambda _: True,  # a second time changes nothing
         )
 
+    async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
+        """Questions that follow one; see the port."""
+        return await self._router.read(ref.workspace, lambda ports: ports.store.followers(ref, limit=limit))
+
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
         return await self._router.read(ref.workspace, lambda ports: ports.store.history(ref))

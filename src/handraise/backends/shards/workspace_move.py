@@ -279,8 +279,9 @@ class _Mover:
             async with self._arriving():
                 for table in self._tables:
                     changed = list(keys.get(table.name, {}).values())
-                    for first in range(0, len(changed), _CHUNK):
-                        await self._bring(table, changed[first : first + _CHUNK])
+                    chunk = min(_CHUNK, table.page)
+                    for first in range(0, len(changed), chunk):
+                        await self._bring(table, changed[first : first + chunk])
                 for first in range(0, len(questions), _CHUNK):
                     await self._bring_questions(questions[first : first + _CHUNK])
         self._reached("changes")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
+from handraise.backends.sql.calendars import SqlCalendars
 from handraise.backends.sql.executor import Run, note
 from handraise.backends.sql.passkeys import SqlPasskeys
 from handraise.backends.sql.rows import (
     recipients_among,
     refused_claim,
+    stored_away,
     stored_groups,
     stored_key,
     stored_link,
@@ -18,6 +20,7 @@ from handraise.backends.sql.rows import (
     stored_session,
     taken_claim,
 )
+from handraise.model.away import Away
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import (
     AgentKey,
@@ -30,6 +33,7 @@ from handraise.model.identities import (
     fold_email,
 )
 from handraise.model.workspace_events import (
+    away_set,
     group_put,
     key_created,
     key_revoked,
@@ -45,7 +49,7 @@ from handraise.ports import Claim
 _TRIES = 5
 
 
-class SqlDirectory(SqlPasskeys):
+class SqlDirectory(SqlPasskeys, SqlCalendars):
     """Who is who, in an SQL database. See `handraise.ports.Directory` for what each method promises."""
 
     async def add_key(
@@ -122,6 +126,33 @@ class SqlDirectory(SqlPasskeys):
         )
         return stored_person(rows[0]) if rows else None
 
+    async def set_away(
+        self, workspace: str, person_id: str, away: Away | None, *, by: str | None = None
+    ) -> Person | None:
+        """Say when a person is away; see the port."""
+        values = {
+            "starts": None if away is None else away.starts,
+            "ends": None if away is None else away.until,
+            "deputy": None if away is None else away.deputy,
+        }
+
+        async def work(run: Run) -> Person | None:
+            await run("lock_person", id=person_id, email_folded=None)
+            before = await run("find_person", id=person_id)
+            rows = await run("set_away", id=person_id, **values)
+            if not rows:
+                return None
+            person = stored_person(rows[0])
+            await note(run, away_set(stored_person(before[0]), person, by=by))
+            return person
+
+        return await self._executor.transact(workspace, work)
+
+    async def away(self, workspace: str) -> Mapping[str, Away]:
+        """Everybody who is away now; see the port."""
+        rows = await self._executor.fetch(workspace, "away")
+        return {row["id"]: stored_away(row) for row in rows}
+
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""
         rows = await self._executor.fetch(workspace, "find_person", id=person_id)
@@ -151,6 +182,7 @@ class SqlDirectory(SqlPasskeys):
         async def work(run: Run) -> bool:
             rows = await run("remove_person", id=person_id)
             if rows:
+                await run("remove_deputy", id=person_id)
                 await note(run, person_removed(stored_person(rows[0]), by=by))
             return bool(rows)
 

@@ -10,16 +10,20 @@ from typing import Any, get_type_hints
 import pydantic_core
 
 from handraise.backends.pagination import read_cursor
+from handraise.model.attachments import Attachment
 from handraise.model.deliveries import Delivery, Try
 from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, NewGrant
+from handraise.model.lifecycle import TAKEN_FOR, Move, NewGrant
 from handraise.model.questions import Draft, Need, Question
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT, Seal
 from handraise.model.timelines import Step, steps_to_json
 from handraise.model.workspace_events import Change
 from handraise.ports import MAX_EVENTS_SCANNED, Filter, OutboxEntry
+
+FOR_GOOD = 253_402_300_799_000_000
+"""The instant that stands for never: the end of the year 9999, in microseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,10 @@ def _needs_text(needs: tuple[Need, ...]) -> str | None:
     return json_text([asdict(each) for each in needs]) if needs else None
 
 
+def _attachments_text(attachments: tuple[Attachment, ...]) -> str | None:
+    return json_text([each.record() for each in attachments]) if attachments else None
+
+
 def _ruling_text(ruling: Ruling | None) -> str | None:
     return None if ruling is None else ruling.text
 
@@ -58,6 +66,7 @@ _WRITERS: dict[Any, Callable[[Any], Any]] = {
     tuple[Step, ...]: _steps_text,
     tuple[Need, ...]: _needs_text,
     Ruling | None: _ruling_text,
+    tuple[Attachment, ...]: _attachments_text,
 }
 _HINTS = get_type_hints(Draft, include_extras=True)
 _DRAFT = [(each.name, _WRITERS.get(_HINTS[each.name])) for each in fields(Draft)]
@@ -68,6 +77,8 @@ def draft_values(draft: Draft) -> dict[str, Any]:
     values = {name: write(getattr(draft, name)) if write else getattr(draft, name) for name, write in _DRAFT}
     last = draft.steps[-1] if draft.steps else None
     values["undo_for"] = draft.undo_for or None
+    values["topic_key"] = draft.topic_key
+    values["added"] = json_text(draft.added) if draft.added else None
     values["expire_after"] = last.after.total_seconds() if last and last.ends else None
     values |= policy_values(draft)
     return values
@@ -107,7 +118,17 @@ def move_values(move: Move) -> dict[str, Any]:
         "granting": to_json(_new_grant_json(move.new_grant)),
         "grant_id": move.grant_id,
         "seen": move.seen,
+        "brought": json_text(move.to) if move.to else None,
+        "until": _aside_until(move),
+        "lease": TAKEN_FOR.total_seconds() if move.kind == "take" else None,
     }
+
+
+def _aside_until(move: Move) -> int | None:
+    """Until when the person of a move does not want the question, in microseconds since 1970; None if they said nothing."""
+    if move.kind not in ("set_aside", "hand_over"):
+        return None
+    return FOR_GOOD if move.until is None else round(move.until.timestamp() * 1_000_000)
 
 
 def grant_query(question: Question) -> dict[str, Any]:
@@ -142,6 +163,7 @@ def page_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, di
         "asker": where.asker,
         "person": where.recipient.id if where.recipient else None,
         "principals": ["*", *where.recipient.principals] if where.recipient else [],
+        "aside": where.aside,
         "after": after or "",
         "limit": limit,
     }

@@ -15,17 +15,21 @@ from types import NoneType
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from handraise.backends.pagination import paged
+from handraise.backends.sql.parameters import FOR_GOOD
+from handraise.model.attachments import Attachment, attachments_from_json
+from handraise.model.away import Away
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm, form_from_json
 from handraise.model.grants import Grant
+from handraise.model.group_calendars import GroupCalendar, Shift, shifts_from_json
 from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Session
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.passkey_signatures import Passkey
 from handraise.model.policy_versions import PolicyVersion, Suspension
-from handraise.model.questions import Need, Question, Vote, changed, needs_from_json, restored
+from handraise.model.questions import Aside, Need, Question, Vote, changed, needs_from_json, restored
 from handraise.model.receipts import UsableApproval
 from handraise.model.reports import Report, report_of
 from handraise.model.routing import Recent
@@ -34,6 +38,7 @@ from handraise.model.seals import Hold, Removal, Seal
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.timelines import Step, steps_from_json
+from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Claim, OutboxEntry, Waiting, WaitingPage
 
@@ -121,6 +126,14 @@ def _votes(stored: str) -> tuple[Vote, ...]:
     return tuple(Vote(by, votes[by]) for by in sorted(votes))
 
 
+def _aside(stored: str) -> tuple[Aside, ...]:
+    until: dict[str, int] = json.loads(stored)
+    return tuple(
+        Aside(person, None if until[person] == FOR_GOOD else instant(until[person]))
+        for person in sorted(until)
+    )
+
+
 _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
     bool: bool,
     bytes: bytes,
@@ -133,11 +146,17 @@ _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
     tuple[int, ...]: lambda stored: tuple(json.loads(stored)),
     tuple[Step, ...]: lambda stored: steps_from_json(json.loads(stored)),
     tuple[Vote, ...]: _votes,
+    tuple[Aside, ...]: _aside,
     tuple[Need, ...]: lambda stored: needs_from_json(json.loads(stored)),
+    tuple[Shift, ...]: lambda stored: shifts_from_json(json.loads(stored)),
+    WorkingHours: WorkingHours.model_validate_json,
     Ruling: lambda stored: ruling_from_json(json.loads(stored)),
+    tuple[Attachment, ...]: lambda stored: attachments_from_json(json.loads(stored)),
 }
 
 stored_address = row_reader(Address, to="destination")
+stored_away = row_reader(Away, starts="away_from", until="away_until")
+stored_calendar = row_reader(GroupCalendar)
 stored_change = row_reader(WorkspaceEvent, by="actor", cursor=None)
 stored_delivery = row_reader(Delivery, to="destination")
 stored_ending = row_reader(Ending, kind="form_kind", by="settled_by")
@@ -202,7 +221,8 @@ def asked_of(row: Row) -> Json:
         "veto": bool(row["veto"]),
         # Left out without a policy: most questions have none of them.
         **{name: from_json(row[name]) for name in ("needs", "ruling") if row[name] is not None},
-        **{name: row[name] for name in ("evidence", "replies") if row[name] is not None},
+        **{name: row[name] for name in ("evidence", "replies", "replaces", "topic") if row[name] is not None},
+        **({} if row["attachments"] is None else {"attachments": from_json(row["attachments"])}),
     }
 
 
@@ -225,6 +245,10 @@ def moved_question(move: Move, row: Row) -> Question:
         missing=() if row["missing"] is None else tuple(json.loads(row["missing"])),
         steps_taken=row["steps_taken"],
         stepped_at=None if row["stepped_at"] is None else instant(row["stepped_at"]),
+        added=() if row["added"] is None else tuple(json.loads(row["added"])),
+        aside=() if row["aside"] is None else _aside(row["aside"]),
+        taken_by=row["taken_by"],
+        taken_until=None if row["taken_until"] is None else instant(row["taken_until"]),
         outcome=_outcome(row, move.record),
     )
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from handraise.backends.sql.directory import SqlDirectory
+from handraise.backends.sql.files import SqlBlobs, SqlFiles
 from handraise.backends.sql.outbox import SqlOutbox
 from handraise.backends.sql.policies import SqlPolicies
 from handraise.backends.sql_files import check_newer_schema, load_migrations
@@ -49,6 +50,8 @@ async def open_sqlite(
             SqlOutbox(executor),
             SqliteLedger(executor, connections),
             SqlPolicies(executor),
+            SqlFiles(executor),
+            SqlBlobs(executor),
         )
     finally:
         bus.close()

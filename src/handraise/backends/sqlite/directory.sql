@@ -51,6 +51,27 @@ returning *, (
     select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
 ) as groups;
 
+-- name: set_away
+-- Store when a person is away, unless nobody has the deputy's name.
+update people set away_from = :starts, away_until = :ends, deputy = :deputy
+where workspace = :workspace and id = :id and (
+    :deputy is null or exists (select 1 from people as d where d.workspace = :workspace and d.id = :deputy)
+)
+returning *, (
+    select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
+) as groups;
+
+-- name: away
+-- Everybody who is away now.
+select id, away_from, away_until, deputy
+from people
+where workspace = :workspace and away_from <= :now and away_until > :now
+order by id;
+
+-- name: remove_deputy
+-- Leave those without a deputy who had this one.
+update people set deputy = null where workspace = :workspace and deputy = :id;
+
 -- name: find_person
 -- One person and their groups.
 select * from people_with_groups where workspace = :workspace and id = :id;
@@ -286,3 +307,61 @@ returning id;
 delete from passkey_nonces
 where workspace = :workspace and id = :id and person = :person and expires_at > :now
 returning id;
+
+-- name: calendars
+-- The calendars of a workspace without the texts of rotas, and the present time, also if there are none.
+select
+    n.now, c.workspace, c.group_name, c.hours, c.rota, c.fetched_at, c.tried_at, c.problem, c.shifts
+from (select :now as now) as n
+left join calendars as c on c.workspace = :workspace
+order by c.group_name;
+
+-- name: read_calendar
+-- One calendar.
+select workspace, group_name, hours, rota, fetched_at, tried_at, problem, shifts
+from calendars
+where workspace = :workspace and group_name = :group_name;
+
+-- name: put_hours
+-- Set the working hours of a group.
+insert into calendars (workspace, group_name, hours)
+values (:workspace, :group_name, :hours)
+on conflict (workspace, group_name) do update set hours = excluded.hours;
+
+-- name: put_rota
+-- Set the rota of a group.
+insert into calendars (workspace, group_name, rota, ics, fetched_at)
+values (:workspace, :group_name, :rota, :ics, case when :ics is not null then :now end)
+on conflict (workspace, group_name) do update
+set rota = excluded.rota, ics = excluded.ics, fetched_at = excluded.fetched_at, tried_at = null, problem = null,
+    shifts = null;
+
+-- name: drop_calendar
+-- Remove a calendar in which nothing is left.
+delete from calendars
+where workspace = :workspace and group_name = :group_name and hours is null and rota is null;
+
+-- name: rota_text
+-- The text of a rota.
+select ics from calendars where workspace = :workspace and group_name = :group_name;
+
+-- name: claim_rota
+-- Claim the fetching of a rota: if several claim it at once, only one gets a row.
+update calendars set tried_at = :now
+where
+    workspace = :workspace and group_name = :group_name and rota = :rota
+    and (tried_at is null or tried_at <= :now - :every)
+returning group_name;
+
+-- name: keep_rota
+-- Store what fetching a rota gave.
+update calendars
+set
+    ics = coalesce(:ics, ics), shifts = coalesce(:shifts, shifts), problem = :problem,
+    fetched_at = case when :ics is not null then :now else fetched_at end
+where workspace = :workspace and group_name = :group_name and rota = :rota
+returning group_name;
+
+-- name: workspaces_with_rotas
+-- Some of the workspaces in which a group has a rota.
+select distinct workspace from calendars where rota is not null order by workspace limit :at_most;

@@ -15,6 +15,7 @@ _OF_QUESTION = (
     "close",
     "remove_events",
     "remove_deliveries",
+    "remove_references",
     "erase_entries",
     "erase_links",
     "erase_grants",

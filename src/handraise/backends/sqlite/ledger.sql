@@ -182,6 +182,7 @@ delete from question_links where workspace = :workspace and person = :person;
 delete from passkeys where workspace = :workspace and person = :person;
 delete from passkey_nonces where workspace = :workspace and person = :person;
 delete from people where workspace = :workspace and id = :person;
+update people set deputy = null where workspace = :workspace and deputy = :person;
 delete from addresses where workspace = :workspace and recipient = :person;
 delete from deliveries where workspace = :workspace and recipient = :person;
 delete from requests
@@ -191,6 +192,9 @@ update agent_keys
 set created_by = case created_by when :person then 'erased' else created_by end,
     revoked_by = case revoked_by when :person then 'erased' else revoked_by end
 where workspace = :workspace and :person in (created_by, revoked_by);
+update files
+set owner = 'erased:' || key, used_at = case when referred then used_at else 0 end
+where workspace = :workspace and owner = 'person:' || :person;
 update grants set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
 update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;
 update links set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;

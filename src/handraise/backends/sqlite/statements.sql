@@ -5,14 +5,18 @@
 -- another version of the policy or by a rule that is suspended, or a stop covers it.
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
-    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, replies, needs, evidence,
-    ruling, status, settled_at, outcome
+    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, replies, replaces, topic, topic_key, added,
+    needs, evidence, ruling, status, settled_at, outcome, follows, attachments
 )
 select
     :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :quorum, :veto, :max_attempts,
     :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
-    :undo_for, :shared, :replies, :needs, :evidence, :ruling,
-    coalesce(:ended_as, 'pending'), case when :ended_as is not null then :now end, :ended_with
+    :undo_for, :shared, :replies, :replaces, :topic, :topic_key, :added, :needs, :evidence, :ruling,
+    coalesce(:ended_as, 'pending'), case when :ended_as is not null then :now end, :ended_with,
+    case when :ended_as is null then (
+        select i.question_id from inbox as i where i.workspace = :workspace and i.topic_key = :topic_key
+    ) end,
+    :attachments
 where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
 and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
 and not exists (
@@ -37,42 +41,119 @@ and not exists (
         and not :shared
 )
 on conflict do nothing
-returning asked_at;
+returning asked_at, follows;
 
 -- name: open
 -- Put a new question into the inbox of its recipients, and of those it will be escalated to when it is time.
 insert into inbox (
-    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness
+    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, topic_key, follows
 )
 select
     q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0,
-    not exists (
+    q.follows is null and (not exists (
         select 1 from stages as s where s.workspace = q.workspace and s.id = q.id and s.stage is not null
     )
     or exists (
         select 1
         from stages as s, json_each(q.needs) as n, json_each(n.value, '$.people') as p
         where s.workspace = q.workspace and s.id = q.id and s.stage = n.value ->> '$.stage' and p.value = r.value
-    ),
+    )),
     null,
-    case when r.key = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer) end,
-    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness
+    case when r.key = 0 then (select n.due_at from next_steps as n where n.workspace = q.workspace and n.id = q.id) end,
+    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness,
+    case when r.key = 0 and q.follows is null then q.topic_key end, case when r.key = 0 then q.follows end
 from questions as q, json_each(case q.recipients when '[]' then '["*"]' else q.recipients end) as r
 where q.workspace = :workspace and q.id = :id
 union all
 select
     q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null,
-    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness
+    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null
 from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
 where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
-    and t.value not in (select value from json_each(q.recipients))
-group by t.value;
+    and t.value not in (select value from json_each(q.recipients) union all select value from json_each(q.added))
+group by t.value
+union all
+select
+    q.workspace, q.id, a.value, q.asker, q.conversation, 0, q.follows is null, null, null,
+    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null
+from questions as q, json_each(q.added) as a
+where q.workspace = :workspace and q.id = :id and a.value not in (select value from json_each(q.recipients));
+
+-- name: followers
+-- Pending questions that follow one.
+select q.*, exists (
+    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
+) as overdue
+from inbox as i
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.follows = :id
+order by i.question_id
+limit :limit;
+
+-- name: end_follower
+-- End a question as the one that it follows has ended.
+update questions
+set status = :status, settled_at = :now, outcome = :outcome
+where workspace = :workspace and id = :id and status = 'pending' and (expires_at is null or expires_at > :now)
+returning id;
+
+-- name: follow
+-- Have the questions that followed one follow another one.
+update questions
+set follows = nullif(:next_id, id)
+where workspace = :workspace
+    and id in (select i.question_id from inbox as i where i.workspace = :workspace and i.follows = :id);
+update inbox
+set follows = :next_id
+where workspace = :workspace and follows = :id and question_id <> :next_id;
+update inbox
+set follows = null,
+    topic_key = case when main then :topic_key end,
+    open = step is null,
+    due_at = case when main then (
+        select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
+    ) end
+where workspace = :workspace and question_id = :next_id;
+
+-- name: replace
+-- Withdraw the question that a new one replaces, if it is open; and keep which one that is.
+update questions
+set (replaced_by, status, settled_at, outcome) = (
+    select
+        :replaced_by,
+        case when o.is_open then 'withdrawn' else questions.status end,
+        case when o.is_open then :now else questions.settled_at end,
+        case when o.is_open then json_object('by', questions.asker, 'replaced_by', :replaced_by) else questions.outcome end
+    from (
+        select questions.status = 'pending' and (questions.expires_at is null or questions.expires_at > :now) as is_open
+    ) as o
+)
+where workspace = :workspace and id = :id and asker = :actor and replaced_by is null
+returning outcome ->> '$.replaced_by' is :replaced_by as is_withdrawn, outcome, topic_key;
+
+-- name: bring_in
+-- Put a question into the inbox of others, too.
+insert into inbox (
+    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, aside
+)
+select i.workspace, i.question_id, b.value, i.asker, i.conversation, 0, 1, null, null, i.urgency, i.likeness, i.aside
+from inbox as i, json_each(:brought) as b
+where i.workspace = :workspace and i.question_id = :id and i.main
+on conflict do update set open = 1, step = null;
+
+-- name: put_aside
+-- Keep in the inbox who does not want a question there.
+update inbox
+set aside = (select q.aside from questions as q where q.workspace = :workspace and q.id = :id)
+where workspace = :workspace and question_id = :id;
 
 -- name: settle
 -- Decide a move on a pending question; a refused one changes nothing. A vote counts for a need that names its voter or one
 -- of their groups: those in the directory, or if it does not know them, those that were vouched for.
 update questions
-set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing) = (
+set (
+    status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing, added, aside, taken_by, taken_until
+) = (
     select
         decided.status,
         case when decided.status <> 'pending' then :now end,
@@ -87,7 +168,38 @@ set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, 
         case when :kind = 'reply' then questions.thread + 1 else questions.replied end,
         decided.votes,
         decided.voters,
-        decided.missing
+        decided.missing,
+        case
+            when :brought is not null then (
+                select json_group_array(n.value)
+                from (
+                    select b.value, min(b.place) as place
+                    from (
+                        select value, key as place from json_each(questions.added)
+                        union all
+                        select value, key + 1000000 from json_each(:brought)
+                    ) as b
+                    group by b.value
+                    order by place
+                ) as n
+            )
+            else questions.added
+        end,
+        case
+            when :until is not null then json_patch(coalesce(questions.aside, '{}'), json_object(:actor, :until))
+            when :kind = 'put_back' then nullif(json_patch(questions.aside, json_object(:actor, null)), '{}')
+            else questions.aside
+        end,
+        case
+            when :kind = 'take' then :actor
+            when :kind in ('release', 'hand_over') and questions.taken_by = :actor then null
+            else questions.taken_by
+        end,
+        case
+            when :kind = 'take' then :now + cast(:lease * 1000000 as integer)
+            when :kind in ('release', 'hand_over') and questions.taken_by = :actor then null
+            else questions.taken_until
+        end
     from (
         select
             tallied.votes,
@@ -108,6 +220,7 @@ set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, 
                 when :kind = 'attempt' then
                     case when questions.attempts + 1 >= questions.max_attempts then 'exhausted' else 'pending' end
                 when :kind in ('ask_back', 'note', 'reply') then 'pending'
+                when :kind in ('take', 'release', 'bring_in', 'hand_over', 'set_aside', 'put_back') then 'pending'
                 when (questions.quorum > 1 or questions.needs is not null) and not (questions.veto and :negative)
                     and (
                         (select count(*) from json_each(tallied.votes) as v where v.value = :ballot) < questions.quorum
@@ -119,13 +232,14 @@ set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, 
                     )
                     then 'pending'
                 when :kind = 'decline' then 'declined'
+                when :kind = 'send_back' then 'returned'
                 else 'answered'
             end as status
         from (
             select
                 voted.votes,
                 voted.voters,
-                case when questions.needs is not null and :kind in ('answer', 'decline') then (
+                case when questions.needs is not null and :kind in ('answer', 'decline', 'send_back') then (
                     select json_group_array(json_object(
                         'ballot', side.ballot,
                         'missing', json(side.missing),
@@ -171,7 +285,7 @@ set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, 
             from (
                 select
                     case
-                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline')
+                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline', 'send_back')
                             then json_patch(
                                 (
                                     select json_group_object(v.key, v.value)
@@ -195,7 +309,7 @@ set (status, settled_at, outcome, attempts, thread, asked_back, replied, votes, 
                         else questions.votes
                     end as votes,
                     case
-                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline') then (
+                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline', 'send_back') then (
                             select json_group_object(known.name, json(known.entry))
                             from (
                                 select s.key as name, s.value as entry
@@ -256,6 +370,9 @@ where workspace = :workspace
                 )
         )
         when asker = :actor then 0
+        when :kind = 'take' and taken_by <> :actor and taken_until > :now then 0
+        when :kind = 'release' and not coalesce(taken_by = :actor and taken_until > :now, 0) then 0
+        when :kind = 'put_back' and not exists (select 1 from json_each(aside) as a where a.key = :actor) then 0
         when exists (
             select 1 from stages as s where s.workspace = :workspace and s.id = :id and s.stage is not null
         ) and not exists (
@@ -268,6 +385,9 @@ where workspace = :workspace
         when exists (
             select 1 from json_each(recipients) as r join json_each(:principals) as p on p.value = r.value
         ) then 1
+        when exists (
+            select 1 from json_each(added) as r join json_each(:principals) as p on p.value = r.value
+        ) then 1
         else exists (
             select 1
             from json_each(steps) as s, json_each(s.value, '$.to') as t
@@ -276,7 +396,8 @@ where workspace = :workspace
         )
     end
 returning
-    status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at,
+    status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at, added, aside,
+    taken_by, taken_until,
     (select s.value ->> '$.stage' from json_each(voters) as s where s.key = :actor) as stage_before,
     case when status = 'pending' then (
         select json_group_array(s.key)
@@ -337,7 +458,7 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
         ))
         from events as e
         where e.workspace = :workspace and e.question_id = :id
-            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
     ) = 1
     and (
         form ->> '$.valid_for' is null
@@ -391,7 +512,7 @@ where q.workspace = :workspace and q.id = :id and q.asker = :actor and q.status 
         ))
         from events as e
         where e.workspace = :workspace and e.question_id = :id
-            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
     ) = 1
     and (
         q.form ->> '$.valid_for' is null
@@ -534,10 +655,10 @@ insert into events (workspace, question_id, kind, at, actor, channel, data)
 values (:workspace, :id, :kind, :now, :actor, :channel, :data);
 
 -- name: due
--- Timelines whose next step is due, of all workspaces or of one. While it is the asker's turn, that is the last step.
+-- Timelines whose next step is due, of all workspaces or of one. While a timeline is paused, that is the last step.
 select
-    i.workspace, i.question_id as id, q.steps_taken, q.asked_back,
-    q.steps -> case when q.asked_back > 0 then '$[#-1]' else '$[' || q.steps_taken || ']' end as step
+    i.workspace, i.question_id as id, q.steps_taken, case when q.follows is null then q.topic_key end as topic_key,
+    q.steps -> case when q.asked_back > 0 or q.follows is not null then '$[#-1]' else '$[' || q.steps_taken || ']' end as step
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.due_at <= :now and (:workspace is null or i.workspace = :workspace)
@@ -547,7 +668,7 @@ limit :limit;
 -- name: step
 -- Do a timeline's next step.
 update questions
-set steps_taken = steps_taken + (asked_back = 0),
+set steps_taken = steps_taken + (asked_back = 0 and follows is null),
     status = case :step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else status end,
     settled_at = case when :step ->> 'do' in ('expire', 'default') then :now end,
     outcome = case when :step ->> 'do' in ('expire', 'default') then coalesce(:step ->> 'record', '{}') end,
@@ -574,7 +695,7 @@ where workspace = :workspace and question_id = :id and (main or :do = 'escalate'
 
 -- name: old
 -- Pending questions of an asker that were asked before `:before`.
-select i.workspace, i.question_id as id
+select i.workspace, i.question_id as id, i.topic_key
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.asker = :asker and q.asked_at < :before
@@ -669,6 +790,8 @@ join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
     and (:asker is null or i.asker = :asker)
     and (:person is null or i.asker <> :person and exists (
+        select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now
+    ) = :aside and exists (
         select 1
         from inbox as mine
         join json_each(:principals) as p on p.value = mine.recipient
@@ -688,6 +811,7 @@ from (
     where i.workspace = :workspace and i.recipient in (select value from json_each(:principals))
         and i.open and i.question_id > :after
         and i.asker <> :person
+        and exists (select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now) = :aside
         and (:asker is null or i.asker = :asker)
     order by i.question_id
     limit :limit
@@ -710,6 +834,7 @@ from inbox as i indexed by inbox_by_urgency
 where i.workspace = :workspace and i.recipient in (select value from json_each(:principals))
     and i.open and (i.urgency, i.question_id) > (:urgency, :after)
     and i.asker <> :person
+    and exists (select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now) = :aside
 order by i.urgency, i.question_id
 limit :limit;
 
@@ -720,6 +845,8 @@ from inbox as i indexed by inbox_by_asker
 where i.workspace = :workspace and i.main and i.asker = :asker
     and (i.urgency, i.question_id) > (:urgency, :after)
     and (:person is null or i.asker <> :person and exists (
+        select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now
+    ) = :aside and exists (
         select 1
         from inbox as mine
         join json_each(:principals) as p on p.value = mine.recipient
@@ -736,6 +863,8 @@ where i.workspace = :workspace and i.main and i.conversation = :conversation
     and (i.urgency, i.question_id) > (:urgency, :after)
     and (:asker is null or i.asker = :asker)
     and (:person is null or i.asker <> :person and exists (
+        select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now
+    ) = :aside and exists (
         select 1
         from inbox as mine
         join json_each(:principals) as p on p.value = mine.recipient
@@ -759,7 +888,7 @@ select e.number as place, q.*, 0 as overdue
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
 where e.workspace = :workspace and e.number < :before and e.number >= :edge
-    and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
     and (:conversation is null or q.conversation = :conversation)
     and (:asker is null or q.asker = :asker)
     and (
@@ -769,7 +898,9 @@ where e.workspace = :workspace and e.number < :before and e.number >= :edge
         or q.asker <> :person and (
             q.recipients = '[]'
             or exists (
-                select 1 from json_each(q.recipients) as r join json_each(:principals) as p on p.value = r.value
+                select 1
+                from (select value from json_each(q.recipients) union all select value from json_each(q.added)) as r
+                join json_each(:principals) as p on p.value = r.value
             )
             or exists (
                 select 1
@@ -799,7 +930,7 @@ select
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
 where e.workspace = :workspace and e.number < :before and e.number >= :edge
-    and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted') and e.at >= :since
+    and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned') and e.at >= :since
 order by e.number desc
 limit :limit;
 
@@ -814,7 +945,7 @@ select
     ) as kept_until
 from events as e
 left join questions as q
-    on e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    on e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
     and q.workspace = e.workspace and q.id = e.question_id and q.settled_at is not null
 where e.number > :number
 order by e.number

@@ -46,7 +46,7 @@ from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreU
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, NewGrant, same_question
+from handraise.model.lifecycle import Move, NewGrant, is_shared, same_question, shared_record
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
@@ -69,7 +69,18 @@ from handraise.ports import (
 )
 
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
-_WHILE_PENDING = {"attempt": "attempted", "ask_back": "asked_back", "note": "noted", "reply": "replied"}
+_WHILE_PENDING = {
+    "attempt": "attempted",
+    "ask_back": "asked_back",
+    "note": "noted",
+    "reply": "replied",
+    "take": "taken",
+    "release": "released",
+    "bring_in": "brought_in",
+    "hand_over": "handed_over",
+    "set_aside": "set_aside",
+    "put_back": "put_back",
+}
 """The kinds of events of moves that leave a question pending; any other is a vote."""
 _CURSOR = re.compile(r"[0-9]{1,18}")
 _BEGINNING = -(2**63)
@@ -117,6 +128,11 @@ class SqliteStore:
             return [_read(connection, "read", workspace=ref.workspace, id=ref.id, now=now) for ref in refs]
 
         return await self._connections.read(work)
+
+    async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
+        """Questions that follow one; see the port."""
+        rows = await self._fetch("followers", workspace=ref.workspace, id=ref.id, limit=limit)
+        return [stored_question(row) for row in rows]
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
@@ -199,8 +215,10 @@ class SqliteStore:
             rows = run(connection, "old", workspace=workspace, asker=asker, before=before, limit=limit)
             for row in rows:
                 run(connection, "expire", workspace=row["workspace"], id=row["id"], now=now)
-                run(connection, "close", workspace=row["workspace"], id=row["id"])
-                _log(connection, Ref(row["workspace"], row["id"]), "expired", now)
+                ref = Ref(row["workspace"], row["id"])
+                run(connection, "close", workspace=ref.workspace, id=ref.id)
+                _log(connection, ref, "expired", now)
+                _end_followers(connection, ref, row["topic_key"], now)
             return [Ref(row["workspace"], row["id"]) for row in rows]
 
         return await self._connections.write(work)
@@ -420,6 +438,8 @@ class SqliteStore:
                 settled.append(ref)
             data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
             _log(connection, ref, _DEEDS[step.do], now, data=data)
+            if ref in settled:
+                _end_followers(connection, ref, row["topic_key"], now)
         return settled
 
     async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
@@ -454,6 +474,7 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
         new = posted(draft, instant(rows[0]["asked_at"]))
         record = from_json(values["ended_with"])
         _log(connection, draft.ref, values["ended_as"], now, actor=record.get("by"), data=record)
+        _replace(connection, draft, now)
         return new
     if rows:
         run(
@@ -464,8 +485,10 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
             urgency=urgency_without_expiry(draft),
             likeness=likeness_of(draft, values["form"]),
         )
-        _log(connection, draft.ref, "asked", now, actor=draft.asker)
-        return posted(draft, instant(rows[0]["asked_at"]))
+        asked = {"to": list(draft.added)} if draft.added else None
+        _log(connection, draft.ref, "asked", now, actor=draft.asker, data=asked)
+        _replace(connection, draft, now)
+        return posted(draft, instant(rows[0]["asked_at"]), follows=rows[0]["follows"])
     stored = None
     if draft.key is not None:
         named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
@@ -483,6 +506,46 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
     return same_question(draft, stored)
 
 
+def _replace(connection: sqlite3.Connection, draft: Draft, now: int) -> None:
+    """Withdraw the question that a new one replaces, if it is open."""
+    if draft.replaces is None:
+        return
+    old = Ref(draft.workspace, draft.replaces)
+    place = {"workspace": old.workspace, "id": old.id}
+    rows = run(connection, "replace", actor=draft.asker, replaced_by=draft.id, now=now, **place)
+    if rows and rows[0]["is_withdrawn"]:
+        run(connection, "close", **place)
+        _log(connection, old, "withdrawn", now, actor=draft.asker, data=from_json(rows[0]["outcome"]))
+        _end_followers(connection, old, rows[0]["topic_key"], now)
+    elif rows:
+        _log(connection, old, "replaced", now, actor=draft.asker, data={"replaced_by": draft.id})
+
+
+def _end_followers(connection: sqlite3.Connection, ref: Ref, topic_key: str | None, now: int) -> None:
+    """End the questions that follow one that has ended, if a person has decided; else ask the oldest of them."""
+    if topic_key is None:
+        return
+    place = {"workspace": ref.workspace, "id": ref.id}
+    ended = _read(connection, "read", now=now, **place)
+    following = [
+        Ref(row["workspace"], row["id"]) for row in run(connection, "followers", now=now, limit=-1, **place)
+    ]
+    if ended is not None and ended.outcome is not None and is_shared(ended.outcome):
+        (row,) = run(connection, "read", now=now, **place)
+        record = shared_record(ended, from_json(row["outcome"]))
+        for each in list(following):
+            follower = {"workspace": each.workspace, "id": each.id}
+            how = {"status": ended.status.value, "outcome": to_json(record)}
+            if run(connection, "end_follower", now=now, **how, **follower):
+                run(connection, "close", **follower)
+                by, channel = record.get("by"), record.get("channel")
+                _log(connection, each, ended.status.value, now, actor=by, channel=channel, data=record)
+                following.remove(each)
+    if following:
+        run(connection, "follow", next_id=following[0].id, topic_key=topic_key, **place)
+        _log(connection, following[0], "opened", now)
+
+
 def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:
     if (
         move.new_grant is not None
@@ -494,8 +557,9 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     if not rows:
         return None
     status = rows[0]["status"]
+    place = {"workspace": move.question.workspace, "id": move.question.id}
     if status != "pending":
-        run(connection, "close", workspace=move.question.workspace, id=move.question.id)
+        run(connection, "close", **place)
         kind = status
     else:
         kind = _WHILE_PENDING.get(move.kind, "voted")
@@ -504,19 +568,22 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
         data = {**data, "uncounted": uncounted}
     moved = moved_question(move, rows[0])
     if kind == "voted" and moved.needs and moved.stage != rows[0]["stage_before"]:
-        place = {"workspace": move.question.workspace, "id": move.question.id}
         run(connection, "ask", names=list(moved.audience), **place)
         if asked := newly_asked(moved, rows[0]["stage_before"]):
             data = {**data, "to": list(asked)}
+    if move.to:
+        run(connection, "bring_in", brought=list(move.to), **place)
+    if move.kind in ("set_aside", "put_back", "hand_over"):
+        run(connection, "put_aside", **place)
     if move.kind in ("ask_back", "reply"):
-        place = {"workspace": move.question.workspace, "id": move.question.id}
         run(connection, "turn", asked_back=rows[0]["asked_back"] > 0, **place)
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
+    if status != "pending":
+        _end_followers(connection, move.question.ref, move.question.topic_key, now)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)
     ruling = move.question.ruling
     if status != "pending" and move.negative and ruling is not None and ruling.checked is not None:
-        place = {"workspace": move.question.workspace, "id": move.question.id}
         run(connection, "suspend_rule", actor=move.by, now=now, **place)
     return moved
 
@@ -554,6 +621,7 @@ def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection
                 run(connection, "note_removal", what="removed", actor=None, now=now, **place)
                 for name in ("remove_events", "remove_deliveries", "erase_salt"):
                     run(connection, name, **place)
+                run(connection, "remove_references", now=now, **place)
                 removed += 1
         return removed
 

@@ -9,6 +9,7 @@ from handraise.channels.discord.markup import is_short, plain
 from handraise.channels.discord.references import QuestionReference
 from handraise.model.forms import Option
 from handraise.model.visible import visible_line
+from handraise.presentation.brief_text import option_text
 from handraise.presentation.translation import gettext
 
 Component: TypeAlias = dict[str, Any]
@@ -64,7 +65,7 @@ def select_input(
             {
                 "label": plain(each.label, _OPTION),
                 "value": str(number),
-                **({"description": plain(each.description, _OPTION)} if each.description else {}),
+                **({"description": plain(about, _OPTION)} if (about := option_text(each)) else {}),
                 **({"default": True} if number in chosen else {}),
             }
             for number, each in enumerate(options)
@@ -74,8 +75,8 @@ def select_input(
 
 def shows_in_full(option: Option) -> bool:
     """Whether a menu in a form shows all of an option."""
-    described = option.description is None or is_short(option.description, _OPTION)
-    return described and is_short(option.label, _OPTION)
+    about = option_text(option)
+    return (about is None or is_short(about, _OPTION)) and is_short(option.label, _OPTION)
 
 
 def text_input(

@@ -45,7 +45,8 @@ LATER = {"type": _SAYS_LATER, "data": {"flags": EPHEMERAL}}
 _WRITING: dict[str, MessageKind] = {"ask": "asked_back", "note": "noted"}
 """The buttons for a message, and its kind."""
 _OF_APPROVALS = frozenset({"reason", *_WRITING})
-_OPENING = frozenset({"answer", "decline", *_OF_APPROVALS})
+_OF_ALL = frozenset({"send_back"})
+_OPENING = frozenset({"answer", "decline", *_OF_APPROVALS, *_OF_ALL})
 """The buttons that open a form."""
 
 
@@ -137,7 +138,7 @@ def _opened(question: Question, reference: QuestionReference, verb: str) -> Inte
     if verb.startswith("?"):
         _pressed(question, reference, verb[1:])
         return told(message_of(render_confirmation(question, verb[1:], reference.seen)))
-    if (verb in _OF_APPROVALS) != isinstance(question.form, Approval):
+    if verb not in _OF_ALL and (verb in _OF_APPROVALS) != isinstance(question.form, Approval):
         raise InvalidPayload(verb)
     if verb in _WRITING:
         view = message_modal(question, verb)

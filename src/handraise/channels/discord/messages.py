@@ -37,6 +37,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.brief_text import option_text
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.thread_text import (
@@ -60,6 +61,7 @@ _ACTION_TOO_LARGE = gettext_noop(
 )
 _ELSEWHERE = gettext_noop("It is answered in the inbox.")
 _MARGIN = 60
+_LONGEST_BRIEF = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def render_question(notice: Notice) -> Rendered:
         if (whole := _whole(notice, each)) is not None:
             return whole
     why = gettext(_ACTION_TOO_LARGE if isinstance(question.form, Approval) else _TOO_LARGE)
-    told, rows = [why, *_facts(notice)], _rows_without(question)
+    told, rows = [why, *_facts(notice)], _rows_without(notice)
     texts = (_text(notice, _conversation(each), told) for each in (end, replace(end, messages=())))
     return Rendered(
         next((each for each in texts if length_of(each) <= LONGEST), _text(notice, [], told)), rows
@@ -103,7 +105,7 @@ def _whole(notice: Notice, thread: ThreadText) -> Rendered | None:
     parts = [each for each in (*_conversation(thread), "\n".join(_listed(question))) if each]
     if not _fits(notice, "\n".join(parts), noted):
         return None
-    rows = _writing_rows(question) if is_cut else list(_rows(question, seen))
+    rows = _writing_rows(notice) if is_cut else list(_rows(notice, seen))
     return Rendered(_text(notice, parts, noted), rows)
 
 
@@ -208,7 +210,12 @@ def _text(notice: Notice, parts: Sequence[str], told: Sequence[str]) -> str:
 def _opening(notice: Notice) -> str:
     why = message_texts.why_now(notice.reason)
     asked = f"{_heading(notice.question)}:"
-    return f"{bold(why)}\n{asked}" if why else asked
+    brought = message_texts.brought_of(notice)
+    told = [bold(why)] if why else []
+    if brought is not None:
+        who, words = brought
+        told += [f"{escaped_line(who)}:", quoted(words)] if words else [f"{escaped_line(who)}."]
+    return "\n".join((*told, asked))
 
 
 def _facts(notice: Notice) -> list[str]:
@@ -236,6 +243,10 @@ def _listed(question: Question) -> Iterator[str]:
             if more:
                 yield more
         case Approval():
+            if brief := message_texts.brief_of(form, longest=_LONGEST_BRIEF):
+                yield bold(brief.heading)
+                yield quoted("\n".join(brief.lines))
+                yield from filter(None, (brief.more,))
             yield gettext("What will be executed:")
             yield literal(action_text(form))
             yield escaped(str(risk_text(form)))
@@ -251,9 +262,9 @@ def _raw_length(form: AnyForm) -> int:
         case Approval():
             return len(form.action.tool) + len(canonical_json(form.action.arguments))
         case MultiChoice():
-            return sum(len(each.label) + len(each.description or "") for each in form.options)
+            return sum(len(each.label) + len(option_text(each) or "") for each in form.options)
         case Choice() if _needs_list(form.options):
-            return sum(len(each.label) + len(each.description or "") for each in form.options)
+            return sum(len(each.label) + len(option_text(each) or "") for each in form.options)
         case Form():
             return sum(len(each.name) for each in form.fields)
         case _:
@@ -262,15 +273,17 @@ def _raw_length(form: AnyForm) -> int:
 
 def _numbered(options: Sequence[Option]) -> Iterator[str]:
     for place, each in enumerate(options, 1):
-        described = f": {escaped_line(each.description)}" if each.description else ""
+        about = option_text(each)
+        described = f": {escaped_line(about)}" if about else ""
         yield f"> {place}\\. {bold(each.label)}{described}"
 
 
 def _needs_list(options: Sequence[Option]) -> bool:
-    return any(each.description or not is_short(f"99. {each.label}", BUTTON) for each in options)
+    return any(option_text(each) or not is_short(f"99. {each.label}", BUTTON) for each in options)
 
 
-def _rows(question: Question, seen: int) -> Iterator[Component]:
+def _rows(notice: Notice, seen: int) -> Iterator[Component]:
+    question = notice.question
     if not has_room(question, seen):
         return
     answers = list(_answers(question, seen))
@@ -278,8 +291,9 @@ def _rows(question: Question, seen: int) -> Iterator[Component]:
     if isinstance(form, Approval):
         if answers:
             yield row(*answers, *_writing(question))
+            yield row(*_leaving(notice))
         return
-    more = [button(build_reference(question, "decline"), gettext("Decline…"))]
+    more = [*_leaving(notice), _decline(notice)]
     if isinstance(form, Choice) and form.allow_other and answers:
         more.insert(0, button(build_reference(question, "answer"), gettext("Other…")))
     together = [*answers, *more]
@@ -291,9 +305,10 @@ def _rows(question: Question, seen: int) -> Iterator[Component]:
     yield row(*more)
 
 
-def _writing_rows(question: Question) -> Sequence[Component]:
+def _writing_rows(notice: Notice) -> Sequence[Component]:
     """What can be pressed if an approval is decided in the inbox, but can be talked about here."""
-    return (row(*_writing(question)),) if has_room(question) else ()
+    question = notice.question
+    return (row(*_writing(question), *_leaving(notice)),) if has_room(question) else ()
 
 
 def _writing(question: Question) -> Iterator[Component]:
@@ -303,11 +318,25 @@ def _writing(question: Question) -> Iterator[Component]:
     yield button(build_reference(question, "note"), gettext("Note for colleagues…"))
 
 
-def _rows_without(question: Question) -> Sequence[Component]:
+def _rows_without(notice: Notice) -> Sequence[Component]:
     """What can be pressed if an answer cannot be given here."""
+    question = notice.question
     if isinstance(question.form, Approval) or not has_room(question):
         return ()
-    return (row(button(build_reference(question, "decline"), gettext("Decline…"))),)
+    return (row(*_leaving(notice), _decline(notice)),)
+
+
+def _leaving(notice: Notice) -> Iterator[Component]:
+    """The buttons that send a question back, or leave it to others."""
+    question = notice.question
+    yield button(build_reference(question, "send_back"), message_texts.send_back_label())
+    if message_texts.tells_several(question, notice.reason):
+        yield button(build_reference(question, "aside"), message_texts.aside_label())
+
+
+def _decline(notice: Notice) -> Component:
+    several = message_texts.tells_several(notice.question, notice.reason)
+    return button(build_reference(notice.question, "decline"), message_texts.decline_label(several=several))
 
 
 def _answers(question: Question, seen: int) -> Iterator[Component]:

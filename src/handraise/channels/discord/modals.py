@@ -25,7 +25,7 @@ from handraise.channels.discord.components import (
 from handraise.channels.discord.markup import length_of, prompt_start
 from handraise.channels.discord.references import build_reference
 from handraise.channels.payloads import InvalidPayload
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoice, Open
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, File, MultiChoice, Open, takes_files
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.presentation.form_parts import Entered, Part, initial, parts_of, read_parts
@@ -49,6 +49,8 @@ def answer_modal(question: Question) -> Component:
 
 def can_be_filled_in(question: Question) -> bool:
     """Whether a form has room for all that there is to fill in, and shows every option in full."""
+    if takes_files(question.form):
+        return False
     parts = _parts(question.form)
     if sum(2 if part.has_other else 1 for part in parts) > MOST_INPUTS:
         return False
@@ -56,10 +58,17 @@ def can_be_filled_in(question: Question) -> bool:
 
 
 def reason_modal(question: Question, verb: str) -> Component:
-    """The form that declines to answer, or denies an action, with or without a reason."""
-    title = gettext("Deny") if verb == "reason" else gettext("Decline to answer")
-    field = text_input("reason", several_lines=True, required=False, longest=_LONGEST_REASON)
-    fields = [with_label(gettext("Why not? The agent is told."), field)]
+    """The form that declines to answer, denies an action, or sends a question back, which needs its reason."""
+    match verb:
+        case "send_back":
+            title, asked = gettext("Send back"), message_texts.send_back_asks()
+        case "reason":
+            title, asked = gettext("Deny"), gettext("Why not? The agent is told.")
+        case _:
+            title, asked = gettext("Decline to answer"), gettext("Why not? The agent is told.")
+    needed = verb == "send_back"
+    field = text_input("reason", several_lines=True, required=needed, longest=_LONGEST_REASON)
+    fields = [with_label(asked, field)]
     return modal(build_reference(question, verb), title, [*_asked(question, fields), *fields])
 
 
@@ -132,6 +141,8 @@ def _input(part: Part) -> Component:
         case MultiChoice():
             most = len(form.options) if form.at_most is None else form.at_most
             return select_input(part.name, part.options, chosen=first.picked, required=required, most=most)
+        case File():
+            return shown(typed_hint(form))
         case _:
             assert_never(form)
 

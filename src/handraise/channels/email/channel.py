@@ -37,18 +37,25 @@ from handraise.channels.email.reply_parser import Marks, fresh_text
 from handraise.channels.email.server_urls import MailServer, address_in
 from handraise.channels.email.smtp import SmtpRelay
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, is_message
-from handraise.channels.message_texts import heading_of, why_now
+from handraise.channels.message_texts import heading_of, tells_several, why_now
 from handraise.channels.typed_messages import read_message
 from handraise.channels.webhook import genuine
 from handraise.model.deliveries import Reason
-from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
+from handraise.model.errors import (
+    AttachmentNotFound,
+    DeskClosed,
+    QuestionNotFound,
+    RequestConflict,
+    StoreUnavailable,
+)
 from handraise.model.evidence import EMAIL_SENDER
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json, canonical_json, digest
 from handraise.model.people import ANYONE
 from handraise.model.questions import Question
-from handraise.model.typed_replies import Understood, read_reply
-from handraise.ports.channel import Message, NotSent, Response
+from handraise.model.sharing_rules import may_be_several
+from handraise.model.typed_replies import Understood, read_deed, read_reply
+from handraise.ports.channel import Message, Notice, NotSent, Response
 from handraise.presentation.translation import Locale, gettext, languages, use_locale
 
 _log = logging.getLogger(__name__)
@@ -58,6 +65,7 @@ _V = TypeVar("_V")
 _PATIENCE = timedelta(days=2)
 _MOST_REMEMBERED = 10_000
 _MOST_TOLD = 5
+_MOST_ATTACHED = 5_000_000
 _MOST_CLAIMS = 5
 _TOLD_WITHIN = 3_600.0
 
@@ -147,6 +155,7 @@ class Email:
             notice.question,
             by_reply=back is not None,
             checked=self._authserv_id is not None,
+            several=tells_several(notice.question, notice.reason),
             shows_thread=seen is not None,
         )
         rendered = render_question(message, notice, how=how, server=self._host)
@@ -158,6 +167,7 @@ class Email:
             at=message.at,
             reply_to=None if back is None else back.address,
             thread=self._thread(notice.question),
+            files=await self._files(notice),
         )
         shown: list[Json] = [rendered.subject, rendered.text, rendered.html]
         return {"questions": 1, "id": name, "shown": digest(shown)}
@@ -247,7 +257,8 @@ class Email:
             return await self._say(mail, found, "", token, recipient)
         text = fresh_text(text_of(mail), self._marks(mail, found))
         message = read_message(found, text)
-        if found.outcome is None and message is None and (why := self._elsewhere(found, text)) is not None:
+        decides = found.outcome is None and message is None and read_deed(found, text) is None
+        if decides and (why := self._elsewhere(found, text)) is not None:
             said = ReplyResult("misfit", why, found)
         else:
             said = await self._replies.take(
@@ -269,7 +280,8 @@ class Email:
     def _elsewhere(self, question: Question, text: str) -> str | None:
         """Why a reply cannot decide it, and what can; None if it can."""
         if is_message(question, text):
-            how = on_replying(question, by_reply=True, checked=self._authserv_id is not None)
+            several, checked = may_be_several(question), self._authserv_id is not None
+            how = on_replying(question, by_reply=True, checked=checked, several=several)
             return " ".join(filter(None, (gettext("That decides nothing."), how)))
         elsewhere = only_on_the_page(question)
         if elsewhere is not None or self._authserv_id is not None or not isinstance(question.form, Approval):
@@ -331,6 +343,7 @@ class Email:
         reply_to: str | None = None,
         in_reply_to: str | None = None,
         thread: str | None = None,
+        files: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         to = address_in(given)
         if to is None:
@@ -345,8 +358,26 @@ class Email:
             reply_to=reply_to,
             in_reply_to=in_reply_to,
             thread=thread,
+            files=files,
         )
         await self._relay.hand_over(mail, sender=self._sender.addr_spec, to=to)
+
+    async def _files(self, notice: Notice) -> Sequence[tuple[str, bytes]]:
+        """The files that a mail brings along: those of a new question or of the last reply, unless they are too large."""
+        match notice.reason:
+            case "asked" | "escalated":
+                files = notice.question.attachments
+            case "replied":
+                replies = [each for each in notice.thread if each.kind == "replied"]
+                files = replies[-1].attachments if replies else ()
+            case _:
+                files = ()
+        if not files or sum(each.size for each in files) > _MOST_ATTACHED:
+            return ()
+        try:
+            return [(each.name, await self._replies.read_file(notice.question, each)) for each in files]
+        except (AttachmentNotFound, QuestionNotFound):  # it was removed meanwhile; the page says so
+            return ()
 
     def _back(self, workspace: str, question_id: str, recipient: str, seen: int = 0) -> ReplyAddress | None:
         if self._addresses is None:

@@ -13,8 +13,11 @@ from pathlib import Path
 from handraise.channels.email.mail_texts import subject_of
 from handraise.channels.inbound_replies import ReplyResult
 from handraise.channels.message_texts import (
+    BriefText,
     Row,
     action_of,
+    brief_of,
+    brought_of,
     ending_of,
     facts_of,
     heading_of,
@@ -50,6 +53,7 @@ _NAME = "Handraise"
 _MOST_BUTTONS = 10
 _WIDEST = 70
 _LONGEST_THREAD = 4_000
+_LONGEST_BRIEF = 4_000
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -141,11 +145,13 @@ class QuestionView:
 
     heading: str
     why: str | None
+    brought: tuple[str, str | None] | None
     agent: str
     prompt: str
     rows: Sequence[Row]
     numbered: bool
     action: tuple[str, Sequence[Row]] | None
+    brief: BriefText | None
     risk: str | None
     risky: bool
     cuts: Sequence[str]
@@ -266,10 +272,12 @@ def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
     return QuestionView(
         heading=heading_of(question),
         why=why_now(notice.reason),
+        brought=brought_of(notice),
         agent=name_of(question.asker),
         prompt=prompt,
         rows=rows,
         numbered=isinstance(form, (Choice, MultiChoice)),
+        brief=brief_of(form, longest=_LONGEST_BRIEF),
         action=action_of(approval) if approval and is_shown(approval) else None,
         risk=str(risk_text(approval)) if approval else None,
         risky=approval is not None and approval.risk == "high",
@@ -322,12 +330,19 @@ def _html(template: str, **values: object) -> str:
 def _question_text(view: QuestionView) -> Iterator[str]:
     if view.why:
         yield from (view.why, "")
+    if view.brought:
+        who, words = view.brought
+        yield from (f"{who}:" if words else f"{who}.", *(_boxed(words) if words else ()), "")
     yield from (f"{view.heading}:", "", *_prompt(view.prompt))
     if view.rows:
         yield _EDGE.rstrip()
     for place, row in enumerate(view.rows, 1):
         number = f"{place}. " if view.numbered else ""
         yield from _boxed(f"{number}{row.name}" + (f": {row.text}" if row.text else ""))
+    if view.brief:
+        yield from ("", view.brief.heading, "", *_boxed("\n".join(view.brief.lines)))
+        if view.brief.more:
+            yield from ("", view.brief.more, "")
     if view.action:
         yield from _action_text(*view.action)
     yield from ("", *_thread_text(view.thread), *_ours(view), f"{view.lead}:", view.link, "")

@@ -8,7 +8,7 @@ from handraise.channels.message_texts import heading_of, how_to_reply, is_shown
 from handraise.channels.typed_messages import how_to_write
 from handraise.model.deliveries import Reason
 from handraise.model.errors import MissingExtra
-from handraise.model.forms import Approval
+from handraise.model.forms import Approval, takes_files
 from handraise.model.questions import Draft
 from handraise.presentation.thread_text import too_long_to_approve
 from handraise.presentation.translation import gettext
@@ -33,6 +33,8 @@ def subject_of(question: Draft, reason: Reason) -> str:
             return gettext("Reminder: {subject}").format(subject=subject)
         case "escalated":
             return gettext("Escalated: {subject}").format(subject=subject)
+        case "brought_in":
+            return gettext("For you too: {subject}").format(subject=subject)
         case "noted":
             return gettext("Note: {subject}").format(subject=subject)
         case "replied":
@@ -44,6 +46,8 @@ def subject_of(question: Draft, reason: Reason) -> str:
 def only_on_the_page(question: Draft) -> str | None:
     """Why a question cannot be answered by a reply, or None if it can."""
     form = question.form
+    if takes_files(form):
+        return gettext("It is answered with a file, on its page, and not by a reply.")
     if not isinstance(form, Approval):
         return None
     if form.risk == "high":
@@ -57,10 +61,12 @@ def only_on_the_page(question: Draft) -> str | None:
     return None
 
 
-def on_replying(question: Draft, *, by_reply: bool, checked: bool, shows_thread: bool = True) -> str | None:
+def on_replying(
+    question: Draft, *, by_reply: bool, checked: bool, several: bool, shows_thread: bool = True
+) -> str | None:
     """What a mail says about replies to it. `checked` says whether it is checked who they are from.
 
-    `shows_thread` says whether all that people and the agent have written is in it.
+    `several` says whether others may answer, and `shows_thread` whether all that people and the agent have written is in it.
     """
     why = only_on_the_page(question)
     if why is None and isinstance(question.form, Approval) and not shows_thread:
@@ -71,4 +77,4 @@ def on_replying(question: Draft, *, by_reply: bool, checked: bool, shows_thread:
         why = gettext("Or deny with a reply to this e-mail: write “deny”, or “deny:” and the reason.")
     if why is None:
         why = gettext("Or reply to this e-mail: {how}").format(how=how_to_reply(question.form))
-    return " ".join(filter(None, (why, how_to_write(question))))
+    return f"{why} {how_to_write(question, several=several)}"

@@ -32,10 +32,12 @@ def build_mail(
     reply_to: str | None = None,
     in_reply_to: str | None = None,
     thread: str | None = None,
+    files: Sequence[tuple[str, bytes]] = (),
 ) -> bytes:
     """A mail with a text and its HTML; the same arguments always give the same bytes.
 
-    `thread` is what all mails about the same thing refer to, so that they are shown together.
+    `thread` is what all mails about the same thing refer to, so that they are shown together. `files` are attached with their
+    names, as bytes of no known type.
     """
     mail = EmailMessage(policy=_POLICY)
     mail["From"] = sender
@@ -48,6 +50,14 @@ def build_mail(
     mail.set_content(rendered.text, cte="quoted-printable")
     mail.add_alternative(rendered.html, subtype="html", cte="quoted-printable")
     mail.set_boundary(f"=_{hashlib.sha256(id.encode()).hexdigest()[:40]}")
+    for name, data in files:
+        mail.add_attachment(data, maintype="application", subtype="octet-stream")
+        part = list(mail.iter_attachments())[-1]
+        del part["Content-Disposition"]
+        # Percent-encoded: the standard library would decode encoded words in a name.
+        part.add_header("Content-Disposition", "attachment", filename=("utf-8", "", name))
+    if files:
+        mail.set_boundary(f"=_files_{hashlib.sha256(id.encode()).hexdigest()[:40]}")
     references = [each for each in (thread, in_reply_to) if each is not None]
     ids = {"Message-ID": [id], "In-Reply-To": [in_reply_to] if in_reply_to else [], "References": references}
     headers = [*(_id_header(*each) for each in ids.items()), _subject_header(rendered.subject)]

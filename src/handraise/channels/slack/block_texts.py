@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from handraise.channels.message_texts import report_of
+from handraise.channels.message_texts import brief_of, report_of
 from handraise.channels.slack.blocks import (
     Block,
     cut,
@@ -53,6 +53,8 @@ def opening(question: Question, reason: Reason) -> Block:
             why = _with_bold_start(gettext("Reminder: this still waits."))
         case "escalated":
             why = _with_bold_start(gettext("Escalated: nobody has answered yet, so you are asked too."))
+        case "brought_in":
+            why = _with_bold_start(gettext("For you too: somebody wants you to answer this."))
         case "noted":
             why = _with_bold_start(gettext("Note: somebody has written something about this."))
         case "replied":
@@ -96,6 +98,16 @@ def risk_of(form: Approval) -> str:
 def action_text(form: Approval) -> str:
     """A frozen action in full."""
     return f"{visible_line(form.action.tool)}\n{_readable(form.action.arguments)}"
+
+
+def brief_said(form: Approval) -> list[Block]:
+    """What the agent says about an action."""
+    brief = brief_of(form)
+    if brief is None:
+        return []
+    more = [paragraph(words(brief.more))] if brief.more else []
+    heading = paragraph(words(brief.heading, bold=True))
+    return [rich(heading, quote(words("\n".join(brief.lines))), *more)]
 
 
 def difference(before: Mapping[str, Json], after: Mapping[str, Json]) -> str | None:

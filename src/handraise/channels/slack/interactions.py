@@ -43,6 +43,8 @@ from handraise.channels.slack.modals import (
     message_view,
     read_answer,
     read_reason,
+    reason_errors,
+    send_back_view,
 )
 from handraise.channels.slack.references import (
     QuestionReference,
@@ -59,7 +61,7 @@ from handraise.presentation.translation import gettext, gettext_noop
 
 CHANNEL = "slack"
 _LONGEST_ID = 150
-_OPENING = frozenset({"answer", "decline", "reason", "change"})
+_OPENING = frozenset({"answer", "decline", "send_back", "reason", "change"})
 """The buttons that open a view."""
 _WRITING = frozenset({"asked_back", "noted"})
 """The buttons that say what somebody has written: they make a message of it."""
@@ -177,6 +179,8 @@ class InteractionHandler:
         result = await self._flow.press(reference, await self._read_sender(payload, evidence), read)
         if isinstance(result, Question):
             return _difference(result, values, reference.seen)
+        if callback == "send_back" and result.problems and not result.has_ended:
+            return {"response_action": "errors", "errors": reason_errors(result.problems)}
         return _submission_response(result)
 
     async def _handle_event(self, payload: Mapping[str, Any], evidence: str) -> None:
@@ -298,6 +302,8 @@ def _view(question: Question, action: str, reference: QuestionReference) -> Bloc
             return deny_view(question, reference.digest)
         case "decline", _:
             return decline_view(question)
+        case "send_back", _:
+            return send_back_view(question)
         case _:
             return answer_view(question)
 

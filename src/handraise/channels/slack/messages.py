@@ -8,9 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from handraise.channels.message_texts import rest_text, sign_in_to_decide, waiting_text
+from handraise.channels.message_texts import (
+    aside_label,
+    brought_of,
+    decline_label,
+    rest_text,
+    send_back_label,
+    sign_in_to_decide,
+    tells_several,
+    waiting_text,
+)
 from handraise.channels.slack.block_texts import (
     action_text,
+    brief_said,
     conversation,
     ending,
     facts,
@@ -48,6 +58,7 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.thread_messages import MessageKind
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.brief_text import previews_of
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.outcome_text import outcome_title
@@ -155,10 +166,10 @@ def _candidates(notice: Notice) -> Iterator[tuple[list[Block], int | None]]:
     head, said, told = _head(question, notice), conversation(thread), small(facts(question))
     options = form.options if isinstance(form, (Choice, MultiChoice)) else ()
     if length_of(options) <= LARGEST:
-        tail = [told, *_controls(question, short=False), _foot(notice)]
+        tail = [told, *_controls(notice, short=False), _foot(notice)]
         yield [*head, *said, *list_of(options), *tail], thread.seen
-    yield [*head, *said, told, *_controls(question, short=True), _foot(notice)], thread.seen
-    yield [*head, told, *_controls(question, short=True), _foot(notice)], None
+    yield [*head, *said, told, *_controls(notice, short=True), _foot(notice)], thread.seen
+    yield [*head, told, *_controls(notice, short=True), _foot(notice)], None
     yield [*head, told, _foot(notice)], None
 
 
@@ -168,15 +179,25 @@ def _head(question: Question, notice: Notice | None = None) -> list[Block]:
     longest = _AFTERWARDS if notice is None else _BESIDE_AN_ACTION if acts else _LONGEST_PROMPT
     most = _LINES_BESIDE_AN_ACTION if acts else _MOST_LINES
     shown, is_all = quoted_start(question.prompt, longest, most)
-    parts = [opening(question, "asked" if notice is None else notice.reason), shown]
+    brought = None if notice is None else brought_of(notice)
+    why = list(_brought(*brought)) if brought else []
+    parts = [*why, opening(question, "asked" if notice is None else notice.reason), shown]
     if not is_all:
         text = gettext("The text is longer, {count} characters: all of it is in the inbox.")
         parts.append(line(words(text.format(count=len(question.prompt)))))
     return [rich(*parts)]
 
 
+def _brought(who: str, reason: str | None) -> Iterator[Block]:
+    """Who brought somebody in, and why."""
+    yield line(words(f"{who}:" if reason else f"{who}."))
+    if reason:
+        yield quote(words(reason))
+
+
 def _foot(notice: Notice, *, thread: bool = True) -> Block:
-    more = [gettext("There is more about it there.")] if notice.question.context is not None else []
+    has_more = notice.question.context is not None or previews_of(notice.question.form)
+    more = [gettext("There is more about it there.")] if has_more else []
     reply = [gettext("Or reply in the thread of this message.")] if thread else []
     return rich(line(_page_link(notice), words(" ".join((".", *more, *reply)))))
 
@@ -191,11 +212,13 @@ def _confirmation() -> Block:
     )
 
 
-def _controls(question: Question, *, short: bool) -> list[Block]:
+def _controls(notice: Notice, *, short: bool) -> list[Block]:
     """What can be pressed. The short way is a button that opens a form."""
+    question, several = notice.question, tells_several(notice.question, notice.reason)
     elements = [
         *_answers(question, short=short),
-        button("decline", gettext("Decline…"), format_reference(question)),
+        *_leaving(question, several=several),
+        button("decline", decline_label(several=several), format_reference(question)),
     ]
     if any(len(each.get("value", "")) > _LONGEST_VALUE for each in elements):
         return []
@@ -203,6 +226,13 @@ def _controls(question: Question, *, short: bool) -> list[Block]:
     if any(each["type"] == "static_select" for each in elements):
         block_id = format_reference(question)
     return [actions(elements, block_id)]
+
+
+def _leaving(question: Question, *, several: bool) -> Iterator[Block]:
+    """The buttons that send a question back, or leave it to others."""
+    yield button("send_back", send_back_label(), format_reference(question))
+    if several:
+        yield button("aside", aside_label(), format_reference(question))
 
 
 def _answers(question: Question, *, short: bool) -> Iterator[Block]:
@@ -246,6 +276,7 @@ def _approval(notice: Notice, form: Approval, thread: ThreadText) -> list[Block]
     action = [
         *_head(question, notice),
         *conversation(thread),
+        *brief_said(form),
         rich(line(words(gettext("What will be executed"), bold=True)), literal(action_text(form))),
         small(risk_of(form)),
     ]
@@ -262,6 +293,7 @@ def _approval(notice: Notice, form: Approval, thread: ThreadText) -> list[Block]
     ]
     if shown_parts(form):
         elements.append(button("change", gettext("Change and approve…"), place))
+    elements += _leaving(question, several=tells_several(question, notice.reason))
     return [
         *action,
         small(facts(question)),

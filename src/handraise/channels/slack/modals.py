@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
+from handraise.channels.message_texts import send_back_asks
 from handraise.channels.payloads import InvalidPayload
 from handraise.channels.slack.blocks import (
     LABEL,
@@ -28,7 +29,7 @@ from handraise.channels.slack.blocks import (
 )
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
 from handraise.channels.slack.references import decision_extra, format_reference
-from handraise.model.forms import AnyForm, Approval, MultiChoice, Open
+from handraise.model.forms import AnyForm, Approval, MultiChoice, Open, takes_files
 from handraise.model.json_values import Json
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
@@ -68,6 +69,8 @@ def answer_view(question: Question) -> Block:
 
 def can_be_answered(question: Question) -> bool:
     """Whether all of a question's form can be shown in a view."""
+    if takes_files(question.form):
+        return False
     menus = [part.options for part in shown_parts(question.form)]
     if any(len(options) > MOST_OPTIONS for options in menus) or sum(map(length_of, menus)) > _LARGEST_VIEW:
         return False
@@ -84,6 +87,14 @@ def decline_view(question: Question) -> Block:
     blocks = [_asked(question), _reason(gettext("Why not? The agent is told."))]
     title, submit = gettext("Decline to answer"), gettext("Decline")
     return _view("decline", title, submit, blocks, format_reference(question))
+
+
+def send_back_view(question: Question) -> Block:
+    """The form that sends a question back; what is to be changed must be said."""
+    element = {"type": "plain_text_input", "multiline": True}
+    blocks = [_asked(question), _input("reason", send_back_asks(), element, optional=False)]
+    title = gettext("Send back")
+    return _view("send_back", title, title, blocks, format_reference(question))
 
 
 def deny_view(question: Question, digest: Json) -> Block:
@@ -154,6 +165,12 @@ def errors_of(form: AnyForm, problems: Sequence[Problem]) -> Mapping[str, str]:
         about = next((part.name for part in parts if is_about(part, problem)), parts[0].name)
         told.setdefault(about, []).append(visible_line(error_text(problem.message)))
     return {block: plain("; ".join(texts), _ERROR)["text"] for block, texts in told.items()}
+
+
+def reason_errors(problems: Sequence[Problem]) -> Mapping[str, str]:
+    """What is wrong with a reason."""
+    texts = [visible_line(error_text(problem.message)) for problem in problems]
+    return {"reason": plain("; ".join(texts), _ERROR)["text"]}
 
 
 def _view(callback: str, title: str, submit: str, blocks: Sequence[Block], metadata: str) -> Block:

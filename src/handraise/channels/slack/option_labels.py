@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from handraise.channels.slack.blocks import LABEL, Block, cut, numbered, rich, words_in_line
 from handraise.model.forms import Option
 from handraise.model.visible import visible_line
+from handraise.presentation.brief_text import option_text
 
 
 def labels_of(options: Sequence[Option]) -> list[str]:
@@ -18,7 +19,7 @@ def labels_of(options: Sequence[Option]) -> list[str]:
 
 def length_of(options: Sequence[Option]) -> int:
     """How many characters there are in options, at least."""
-    return sum(len(each.label) + len(each.description or "") for each in options)
+    return sum(len(each.label) + len(option_text(each) or "") for each in options)
 
 
 def list_of(options: Sequence[Option]) -> list[Block]:
@@ -28,11 +29,12 @@ def list_of(options: Sequence[Option]) -> list[Block]:
 
 def _told(option: Option) -> list[Block]:
     told = [words_in_line(option.label, bold=True)]
-    return [*told, words_in_line(f": {option.description}")] if option.description else told
+    about = option_text(option)
+    return [*told, words_in_line(f": {about}")] if about else told
 
 
 def _needs_list(options: Sequence[Option]) -> bool:
-    return any(each.description or _is_long(each.label) for each in options)
+    return any(option_text(each) or _is_long(each.label) for each in options)
 
 
 def _is_long(label: str) -> bool:

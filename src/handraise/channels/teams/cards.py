@@ -33,13 +33,14 @@ from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, shown
 from handraise.channels.teams.references import SeenCodes, build_reference
 from handraise.model.decisions import decision_of
 from handraise.model.deliveries import Reason
-from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open
+from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open, takes_files
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Draft, Question
 from handraise.model.thread_messages import MessageKind, ThreadMessage
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.brief_text import option_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.thread_text import (
@@ -167,10 +168,19 @@ def _candidates(
             why = too_long_to_approve()
         for longest in _PROMPTS[:2]:
             for action in (_action(form), ()) if message_texts.is_shown(form) else ((),):
-                tail = [*_conversation(end), *action, ours(str(risk_text(form))), small(why)]
+                tail = [
+                    *_conversation(end),
+                    *(_brief(form) if action else ()),
+                    *action,
+                    ours(str(risk_text(form))),
+                    small(why),
+                ]
                 yield card([*_head(question, reason, longest), *tail], [link(url)])
     else:
-        last = [button(gettext("Decline…"), "decline", build_reference(question, url)), link(url)]
+        place = build_reference(question, url)
+        several = message_texts.tells_several(question, reason)
+        decline = button(message_texts.decline_label(several=several), "decline", place)
+        last = [*_leaving(question, url, reason), decline, link(url)]
         for said in (thread, end) if thread.messages else (thread,):
             for longest in _PROMPTS:
                 if _has_room(question):
@@ -178,6 +188,13 @@ def _candidates(
                     yield card([*head, *_facts(question), *_answers(question, url)], last)
         yield card([*_head(question, reason, _PROMPTS[1]), *_facts(question), small(gettext(_INBOX))], last)
     yield card([*_head(question, reason, _PROMPTS[-1]), small(gettext(_INBOX))], [link(url)])
+
+
+def _leaving(question: Question, url: str, reason: Reason) -> Iterator[Element]:
+    """The buttons that send a question back, or leave it to others."""
+    yield button(message_texts.send_back_label(), "send_back", build_reference(question, url))
+    if message_texts.tells_several(question, reason):
+        yield button(message_texts.aside_label(), "aside", build_reference(question, url))
 
 
 def _conversation(thread: ThreadText) -> list[Element]:
@@ -211,11 +228,13 @@ def _facts(question: Question) -> list[Element]:
 
 def _has_room(question: Question) -> bool:
     """Whether it is worth a try to put all of a form into a card."""
+    if takes_files(question.form):
+        return False
     parts = shown_parts(question.form)
     options = [
         each for part in parts if isinstance(part.form, Choice | MultiChoice) for each in part.form.options
     ]
-    length = sum(len(each.label) + len(each.description or "") for each in options)
+    length = sum(len(each.label) + len(option_text(each) or "") for each in options)
     return len(parts) <= _MOST_PARTS and length <= _LARGEST
 
 
@@ -242,6 +261,16 @@ def _answers(question: Question, url: str) -> Iterator[Element]:
             for part in shown_parts(form):
                 yield from inputs_of(part)
             yield row([button(gettext("Send"), "send", build_reference(question, url), inputs=True)])
+
+
+def _brief(form: Approval) -> list[Element]:
+    """What the agent says about an action."""
+    brief = message_texts.brief_of(form)
+    if brief is None:
+        return []
+    lines = [line(words(each), spacing="Small") for each in brief.lines]
+    more = [small(brief.more)] if brief.more else []
+    return [ours(brief.heading, weight="Bolder"), theirs(*lines), *more]
 
 
 def _action(form: Approval) -> Sequence[Element]:
@@ -274,8 +303,16 @@ def _approval(
     ]
     if shown_parts(form):
         buttons.append(button(gettext("Change and approve…"), "change", place))
+    buttons += _leaving(question, url, reason)
     said = _conversation(thread)
-    tail = [*said, *_action(form), ours(str(risk_text(form))), *_facts(question), row(buttons)]
+    tail = [
+        *said,
+        *_brief(form),
+        *_action(form),
+        ours(str(risk_text(form))),
+        *_facts(question),
+        row(buttons),
+    ]
     for longest in _PROMPTS:
         made = card([*_head(question, reason, longest), *tail], [link(url)])
         if fits(made):
@@ -307,6 +344,20 @@ def reason_card(question: Question, url: str, title: str, verb: str, **data: Jso
     why = {"type": "Input.Text", "id": "reason", "label": label, "isMultiline": True}
     place = build_reference(question, url, **data)
     return _step(question, url, [why], button(title, verb, place, inputs=True))
+
+
+def send_back_card(question: Question, url: str) -> Element:
+    """Asks what is to be changed, which must be said."""
+    asked = {
+        "type": "Input.Text",
+        "id": "reason",
+        "label": message_texts.send_back_asks(),
+        "isMultiline": True,
+        "isRequired": True,
+        "errorMessage": gettext("This is needed."),
+    }
+    yes = button(gettext("Send back"), "sent_back", build_reference(question, url), inputs=True)
+    return _step(question, url, [asked], yes)
 
 
 def change_card(question: Question, form: Approval, url: str, **seen: Json) -> Element:

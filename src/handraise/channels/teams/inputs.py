@@ -14,10 +14,11 @@ from typing import Any, assert_never
 from handraise.channels.payloads import InvalidPayload
 from handraise.channels.teams.card_elements import Element, is_plain, line, small, theirs, words
 from handraise.model.errors import InvalidAnswer
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoice, Open, Option
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, File, MultiChoice, Open, Option
 from handraise.model.json_values import Json
 from handraise.model.problems import Problem
 from handraise.model.visible import visible_line
+from handraise.presentation.brief_text import option_text
 from handraise.presentation.form_parts import (
     NO,
     YES,
@@ -85,7 +86,7 @@ def list_of(options: Sequence[Option]) -> list[Element]:
                 line(
                     words(f"{number} · "),
                     words(visible_line(each.label), weight="Bolder"),
-                    words(f": {visible_line(each.description)}") if each.description else (),
+                    words(f": {visible_line(about)}") if (about := option_text(each)) else (),
                     spacing="Small",
                 )
                 for number, each in enumerate(options, 1)
@@ -96,7 +97,7 @@ def list_of(options: Sequence[Option]) -> list[Element]:
 
 def needs_list(options: Sequence[Option]) -> bool:
     """Whether the options must be listed, because a button or a menu cannot show all of them."""
-    return any(each.description or not is_plain(each.label) for each in options)
+    return any(option_text(each) or not is_plain(each.label) for each in options)
 
 
 def labels_of(options: Sequence[Option]) -> list[str]:
@@ -133,6 +134,8 @@ def _input(part: Part) -> Element:
             return _menu(part)
         case Open():
             return _typed(part, form)
+        case File():
+            raise AssertionError("a form with files is filled in on its page")
         case _:
             assert_never(form)
 
@@ -227,6 +230,8 @@ def _entered(part: Part, data: Mapping[str, Any]) -> Entered:
             return Entered(
                 frozenset(_place(each, part) for each in places), other=other if other.strip() else None
             )
+        case File():
+            return Entered()
         case _:
             assert_never(form)
 

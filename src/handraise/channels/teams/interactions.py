@@ -35,6 +35,7 @@ from handraise.channels.teams.cards import (
     reason_card,
     render_outcome,
     render_question,
+    send_back_card,
 )
 from handraise.channels.teams.inputs import read_answer, read_reason
 from handraise.channels.teams.references import (
@@ -52,13 +53,14 @@ from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.ports.channel import Notice
+from handraise.presentation.sharing_text import decline_text
 from handraise.presentation.translation import gettext
 
 TOKEN = "teams-token"  # noqa: S105 -- a name
 """The evidence for what came from Teams: Microsoft's token came with it, but does not sign it."""
 _LONGEST_ID = 150
 _SAYS = "application/vnd.microsoft.activity.message"
-_STEPS = frozenset({"show", "decline", "approve", "reason", "change", "changed"})
+_STEPS = frozenset({"show", "decline", "send_back", "approve", "reason", "change", "changed"})
 """The buttons that lead to another card."""
 _APPROVING = frozenset({"approve", "change", "changed"})
 """Those of them that lead to an approval."""
@@ -204,10 +206,10 @@ def _given(question: Question, verb: str, reference: QuestionReference) -> Given
         case "approved" if isinstance(form, Approval):
             edits = {"arguments": data["arguments"]} if "arguments" in data else {}
             return decided("approve", data.get("digest"), **edits)
-        case "declined" | "denied" | "send":
+        case "declined" | "denied" | "send" | "sent_back":
             return submitted(
                 form,
-                {"declined": "decline", "denied": "deny", "send": "answer"}[verb],
+                {"declined": "decline", "denied": "deny", "send": "answer", "sent_back": "send_back"}[verb],
                 read_answer=lambda: read_answer(form, data),
                 reason=read_reason(data),
                 digest=data.get("digest"),
@@ -222,7 +224,9 @@ def _step(question: Question, verb: str, reference: QuestionReference) -> Elemen
     seen = {"seen": data["seen"]} if "seen" in data else {}
     match verb, form:
         case "decline", _:
-            return reason_card(question, url, gettext("Decline"), "declined")
+            return reason_card(question, url, decline_text(question), "declined")
+        case "send_back", _:
+            return send_back_card(question, url)
         case "approve", Approval():
             return approve_card(question, form, url, **seen)
         case "reason", Approval():

@@ -39,16 +39,17 @@ from handraise.channels.telegram.references import QuestionReference, QuestionRe
 from handraise.model.errors import RequestConflict
 from handraise.model.forms import Approval, Choice
 from handraise.model.questions import Question
+from handraise.model.sharing_rules import may_be_several
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
 from handraise.presentation.translation import gettext, gettext_noop
 
 CHANNEL = "telegram"
 _LONGEST_TOAST = 200
-_ASKING_FIRST, _WRITING = frozenset("ynoadx"), frozenset("wtre")
+_ASKING_FIRST, _WRITING = frozenset("ynoadx"), frozenset("wtres")
 """Buttons that do not count yet: those that ask for confirmation, and those that need a text. `b` goes back."""
 _MESSAGES = {letter: kind for kind, letter in WRITING.items()}
-_DOING = {"Y": "yes", "N": "no", "O": "option", "A": "approve", "D": "deny", "X": "decline"}
+_DOING = {"Y": "yes", "N": "no", "O": "option", "A": "approve", "D": "deny", "X": "decline", "Z": "aside"}
 """Buttons that count at once."""
 _PRESS = gettext_noop("If that is your answer, press a button of the question: people may talk here, too.")
 _FOR_ANOTHER = gettext_noop(
@@ -144,7 +145,7 @@ class InteractionHandler:
                 return gettext(TRY_AGAIN)
         if result.question is not None and not result.has_ended and result.kind != "moved":
             # A vote, or something that does not fit: there may be more to press.
-            rows = keyboard(result.question, self._references, reference.number)
+            rows = self._keyboard(result.question, reference, sender)
             with suppress(NotSent):
                 await self._swap(sender, number, rows)
         await self._redraw(sender, number, result)
@@ -180,7 +181,7 @@ class InteractionHandler:
         if action in _ASKING_FIRST:
             rows = render_confirmation(question, self._references, action, reference.number)
         else:
-            rows = keyboard(question, self._references, reference.number)
+            rows = self._keyboard(question, reference, sender)
         await self._swap(sender, message, rows)
         return ""
 
@@ -269,6 +270,10 @@ class InteractionHandler:
             with suppress(NotSent):
                 await self._api.edit("editMessageText", sender.chat, message, shown.body)
 
+    def _keyboard(self, question: Question, reference: QuestionReference, sender: Sender) -> Keyboard:
+        several = may_be_several(question)
+        return keyboard(question, self._references, reference.number, room=sender.in_room, several=several)
+
     def _url(self, question: Question) -> str:
         return f"{self._base_url}/questions/{question.id}"
 
@@ -321,6 +326,8 @@ def _given(question: Question, reference: QuestionReference) -> Given | None:
         return None
     if verb == "decline":
         return Given(declines=True)
+    if verb == "aside":
+        return Given(sets_aside=True)
     if isinstance(question.form, Approval):
         given = pressed(question.form, verb, digest=question.form.digest)
         return replace(given, seen=reference.number)
@@ -330,6 +337,8 @@ def _given(question: Question, reference: QuestionReference) -> Given | None:
 def _written(question: Question, reference: QuestionReference, text: str) -> Given:
     """What a text that was asked for answers."""
     match reference.action, question.form:
+        case "s", _:
+            return Given(sends_back=True, reason=text)
         case "r", _:
             return Given(declines=True, reason=text)
         case "e", Approval(digest=digest):

@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 from handraise.channels.message_texts import (
     Row,
     action_of,
+    aside_label,
+    brief_of,
+    decline_label,
     ending_of,
     facts_of,
     heading_parts,
@@ -23,6 +26,7 @@ from handraise.channels.message_texts import (
     report_of,
     rest_text,
     rows_of,
+    tells_several,
     waiting_text,
     why_now,
 )
@@ -41,11 +45,13 @@ from handraise.channels.telegram.entities import (
 )
 from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.deliveries import Reason
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, takes_files
 from handraise.model.questions import Question
+from handraise.model.sharing_rules import may_be_several
 from handraise.model.thread_messages import MessageKind
 from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.brief_text import option_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.thread_text import (
@@ -72,6 +78,7 @@ _LONGEST_THREAD = 1_200
 WRITING: dict[MessageKind, str] = {"asked_back": "q", "noted": "c"}
 """The buttons that say what somebody has written: they make a message of it."""
 _LONGEST_ANSWER = 1_200
+_LONGEST_BRIEF = 800
 _COUNTS = (15, 10, 6, 3, 1)
 _PAGE = gettext_noop("Open the page")
 _MORE_IN_MESSAGE = {
@@ -79,6 +86,7 @@ _MORE_IN_MESSAGE = {
     "t": gettext_noop("Other…"),
     "r": gettext_noop("Decline with a reason…"),
     "e": gettext_noop("Deny with a reason…"),
+    "s": gettext_noop("Send back…"),
 }
 """The buttons for which somebody must write something."""
 _TOO_LARGE = gettext_noop("It is too large to be shown here in full, so it is decided on the page.")
@@ -118,7 +126,8 @@ def render_question(notice: Notice, references: QuestionReferences, *, room: boo
     shown = _Shown.of(notice)
     where = link(references.link(notice.link, question, number=shown.thread.seen or 0), gettext(_PAGE))
     text = compose(_question_pieces(question, notice.reason, where, shown, room=room))
-    rows = keyboard(question, references, shown.thread.seen)
+    several = tells_several(question, notice.reason)
+    rows = keyboard(question, references, shown.thread.seen, room=room, several=several)
     return Rendered(text, {"inline_keyboard": rows} if rows else None)
 
 
@@ -176,19 +185,33 @@ def render_reply_prompt(
         ours(" "),
         link(references.link(url, question, action, user), gettext(_PAGE)),
     ]
-    placeholder = {"w": gettext("Your answer"), "t": gettext("Your own answer")}.get(
-        action, gettext("The reason")
-    )
+    placeholder = {
+        "w": gettext("Your answer"),
+        "t": gettext("Your own answer"),
+        "s": gettext("What is to be changed"),
+    }.get(action, gettext("The reason"))
     markup = {"force_reply": True, "input_field_placeholder": placeholder, "selective": name is not None}
     return Rendered(compose(pieces), markup)
 
 
-def keyboard(question: Question, references: QuestionReferences, seen: int | None = 0) -> Keyboard:
-    """What can be pressed in the message of a question. `seen` is how much of an approval's thread it shows."""
+def keyboard(
+    question: Question, references: QuestionReferences, seen: int | None = 0, *, room: bool, several: bool
+) -> Keyboard:
+    """What can be pressed in the message of a question. `seen` is how much of an approval's thread it shows.
+
+    `several` says whether others may answer. In a `room` nobody leaves a question to others: what a button says there is for all who read it.
+    """
     is_whole = seen is not None or not isinstance(question.form, Approval)
     here = can_be_answered(question) and is_whole
     answers = list(_answers(question, references, seen or 0)) if here else []
-    return [*answers, [_button(question, references, gettext("Decline…"), "x", _carried(question, seen))]]
+    carried = _carried(question, seen)
+    decline = [_button(question, references, decline_label(several=several), "x", carried)]
+    if isinstance(question.form, Approval) and question.form.risk == "high":
+        return [*answers, decline]
+    back = [_button(question, references, _writing_label("s"), "s")]
+    if several and not room:
+        back.append(_button(question, references, aside_label(), "Z", carried))
+    return [*answers, back, decline]
 
 
 def render_confirmation(
@@ -199,7 +222,8 @@ def render_confirmation(
     back = [_button(question, references, gettext("Go back"), "b", carried)]
     if action == "x":
         reason = [_button(question, references, _writing_label("r"), "r")]
-        yes = _button(question, references, gettext("Yes, decline"), "X", carried)
+        ends = gettext("Yes, end it for everyone") if may_be_several(question) else gettext("Yes, decline")
+        yes = _button(question, references, ends, "X", carried)
         return [[yes], reason, back]
     return [[_button(question, references, _meaning(question, action, number), action.upper(), number)], back]
 
@@ -212,6 +236,8 @@ def _carried(question: Question, seen: int | None) -> int:
 def can_be_answered(question: Question) -> bool:
     """Whether a message has all that an answer needs; else it is answered on the page."""
     form = question.form
+    if takes_files(form):
+        return False
     risky = isinstance(form, Approval) and form.risk == "high"
     return not risky and (_level(question, NO_THREAD).is_full or _is_short(form))
 
@@ -332,6 +358,10 @@ def _action(form: Approval, *, is_full: bool) -> Iterator[Piece]:
     if not is_full:
         yield from (bold(str(risk_text(form))), ours(f"\n{gettext(_TOO_LARGE)}\n"))
         return
+    if brief := brief_of(form, longest=_LONGEST_BRIEF):
+        yield from (bold(brief.heading), ours("\n"), box("\n".join(brief.lines)), ours("\n"))
+        if brief.more:
+            yield ours(f"{brief.more}\n")
     tool, rows = action_of(form)
     before, _, after = gettext("This is what will be executed: {tool}").partition("{tool}")
     yield from (ours(before), code(tool), ours(f"{after}\n"))
@@ -357,6 +387,8 @@ def _wanted(form: AnyForm, action: str) -> Iterator[Piece]:
     match action:
         case "t":
             yield ours(gettext("Reply to this message with your own answer."))
+        case "s":
+            yield ours(gettext("Reply to this message with what is to be changed. The agent is told."))
         case "r":
             yield ours(gettext("Reply to this message with the reason why you decline."))
         case "e":
@@ -427,7 +459,7 @@ def _labels(form: Choice) -> list[str] | None:
     """The options as buttons show them in full, or None if they cannot: then they go by their number."""
     labels = [visible_line(each.label).strip() or "…" for each in form.options]
     short = all(cut(each, _LONGEST_LABEL) == each for each in labels)
-    plain = not any(each.description for each in form.options)
+    plain = not any(option_text(each) for each in form.options)
     return labels if short and plain and len(labels) <= _MOST_LABELS else None
 
 

@@ -17,7 +17,9 @@ from handraise.integrations.pause_questions import Pause, form_of
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
+from handraise.outcomes import Returned
 from handraise.questions import QuestionOptions
+from handraise.tools.sent_back import SEND_BACK
 
 _UNDER_WAY = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
 _WHOLE = "answer"
@@ -147,6 +149,8 @@ def _answer(ending: Ending) -> Json:
             return {"decision": "deny", "reason": ending.words}
         edits = {"arguments": ending.action.arguments} if ending.edited else {}
         return {"decision": "approve", **edits}
+    if question is not None and isinstance(question.outcome, Returned):
+        return {SEND_BACK: question.outcome.reason}
     return ending.value if ending.answered else {"declined": True, "reason": ending.words}
 
 

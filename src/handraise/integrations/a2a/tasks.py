@@ -25,6 +25,7 @@ from handraise.integrations.waker import NobodyWaits
 from handraise.model.json_values import Json, digest
 from handraise.model.provenance import Provenance
 from handraise.questions import QuestionOptions
+from handraise.tools.sent_back import SEND_BACK, is_sent_back
 
 _ENGINE = "a2a"
 _EVIDENCE = "client-asserted"
@@ -138,12 +139,12 @@ class DeskTask:
             answers = {question.id: read.value}
         for question_id, value in answers.items():
             if question_id in pending:
-                await self._answer(question_id, value, by)
+                await self._answer(pending[question_id], value, by)
             else:
                 self._said.append(f"There is no open question {question_id!r} in this task.")
 
-    async def _answer(self, question_id: str, value: Json, by: Responder | str) -> None:
-        seen = None
+    async def _answer(self, question: Question, value: Json, by: Responder | str) -> None:
+        question_id, seen = question.id, None
         match value:
             case {"decision": decision, "seen": int() | float() as count, **rest}:
                 # A2A carries every number as a double.
@@ -158,6 +159,10 @@ class DeskTask:
                         by=by,
                         reason=reason if isinstance(reason, str) else None,
                         provenance=provenance,
+                    )
+                case _ if is_sent_back(value, question):
+                    await self._desk.send_back(
+                        question_id, by=by, reason=value[SEND_BACK], provenance=provenance
                     )
                 case _:
                     await self._desk.answer(question_id, value, by=by, provenance=provenance)

@@ -61,4 +61,6 @@ def _shown(question: Question) -> dict[str, Json]:
         shown["editable"] = [entry.name for entry in form.editable]
     if question.thread:
         shown["thread"] = question.thread
+    if question.replaces is not None:
+        shown["replaces"] = question.replaces
     return shown

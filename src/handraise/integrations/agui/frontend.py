@@ -51,6 +51,7 @@ from handraise.model.json_values import Json, text_problem
 from handraise.model.provenance import Provenance
 from handraise.model.thread_messages import ThreadMessage
 from handraise.model.visible import visible
+from handraise.tools.sent_back import SEND_BACK, is_sent_back
 
 _log = logging.getLogger(__name__)
 
@@ -140,12 +141,14 @@ def interrupt_of(
 ) -> Interrupt:
     """A pending question as an interrupt; `problems` are what was wrong with the last answer to it.
 
-    Its metadata has the `thread`, and who `replies` if this person asks back.
+    Its metadata has the `thread`, who `replies` if this person asks back, and the id of the question that it `replaces`.
     """
     form = question.form
     about: dict[str, Json] = {"asker": question.asker, "context": question.context, "kind": form.kind}
     if question.replies is not None:
         about["replies"] = question.replies
+    if question.replaces is not None:
+        about["replaces"] = question.replaces
     if thread:
         about["thread"] = [
             {"number": each.number, "kind": each.kind, "by": each.by, "text": visible(each.text)}
@@ -156,8 +159,14 @@ def interrupt_of(
             reason = "tool_call" if question.tool_call else "confirmation"
             about |= {"tool": form.action.tool, "arguments": form.action.arguments, "digest": form.digest}
             about |= {"risk": form.risk, "editable": [entry.name for entry in form.editable]}
+            if form.brief is not None:
+                about["brief"] = form.brief.record()
         case Confirm():
             reason = "confirmation"
+        case Choice() | MultiChoice():
+            reason = "input_required"
+            if any(each.preview or each.recommended for each in form.options):
+                about["options"] = [each.model_dump(mode="json", exclude_none=True) for each in form.options]
         case _:
             reason = "input_required"
     message = visible(question.prompt)
@@ -185,8 +194,8 @@ async def take_resume(
 ) -> list[RejectedEntry]:
     """Take a front end's response as this person's answers; return the entries that were ignored, with reasons.
 
-    An abandoned interrupt is a declined question. A payload `{"askBack": text}` asks the agent something instead. The same
-    answer a second time changes nothing.
+    An abandoned interrupt is a declined question. A payload `{"askBack": text}` asks the agent something instead, and
+    `{"sendBack": reason}` sends the question back to be changed. The same answer a second time changes nothing.
     """
     refused: list[RejectedEntry] = []
     for entry in entries:
@@ -233,6 +242,9 @@ async def _take(
         and entry.payload.keys() == {"askBack"}
     ):
         await desk.ask_back(question.id, entry.payload["askBack"], by=by, provenance=provenance)
+        return
+    if is_sent_back(entry.payload, question):
+        await desk.send_back(question.id, by=by, reason=entry.payload[SEND_BACK], provenance=provenance)
         return
     if not isinstance(question.form, Approval):
         await desk.answer(question.id, entry.payload, by=by, provenance=provenance)

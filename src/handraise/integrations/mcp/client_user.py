@@ -98,6 +98,8 @@ class ClientPerson:
         provenance = Provenance(channel=CHANNEL, evidence=CLIENT_ASSERTED, seen=elicitation.seen)
         if given.action == "decline":
             await self.desk.decline(question.id, by=self.responder, provenance=provenance)
+        elif (reason := elicitation.sent_back(given.content or {})) is not None:
+            await self.desk.send_back(question.id, by=self.responder, reason=reason, provenance=provenance)
         else:
             value = elicitation.read(given.content or {})
             await self.desk.answer(question.id, value, by=self.responder, provenance=provenance)

@@ -19,6 +19,7 @@ from handraise.model.argument_order import reading_order
 from handraise.model.json_values import Json
 from handraise.model.thread_messages import ThreadMessage
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.brief_text import brief_lines, option_text, preview_title, previews_of
 
 Content = Mapping[str, Any]
 Schema = dict[str, Any]
@@ -26,6 +27,7 @@ Schema = dict[str, Any]
 ANSWER = "answer"
 OTHER = "other"
 _ARGUMENT = "arguments."
+_SEND_BACK = "send_back"
 _TITLED_SINCE = "2025-11-25"
 _LONGEST = 12_000
 """A person does not read more than this in a dialogue, and an action must be read completely."""
@@ -43,6 +45,8 @@ class Elicitation:
     message: str = field(repr=False)
     schema: Schema = field(repr=False)
     read: Callable[[Content], Json] = field(repr=False)
+    sent_back: Callable[[Content], str | None] = field(default=lambda _: None, repr=False)
+    """Why the response sends the question back, or None if it is an answer."""
     seen: int = 0
     """How many messages of the question's thread are shown."""
 
@@ -100,7 +104,12 @@ def _fields(form: Form, message: str, version: str) -> Elicitation:
 
 def _approval(form: Approval, message: str, version: str) -> Elicitation:
     decide = _Part.of(
-        Choice.of(Option(id="approve", label="Approve"), Option(id="deny", label="Deny")), version
+        Choice.of(
+            Option(id="approve", label="Approve"),
+            Option(id="deny", label="Deny"),
+            Option(id=_SEND_BACK, label="Send back"),
+        ),
+        version,
     )
     names = _distinct([entry.name for entry in form.editable])
     parts = {
@@ -108,7 +117,11 @@ def _approval(form: Approval, message: str, version: str) -> Elicitation:
         for name, entry in zip(names, form.edits, strict=True)
     }
     properties = {"decision": decide.schema} | {name: part.schema for name, part in parts.items()}
-    properties["reason"] = {"type": "string", "title": "Reason", "description": "For a denial, if you like"}
+    properties["reason"] = {
+        "type": "string",
+        "title": "Reason",
+        "description": "What to change, if you send it back; for a denial, if you like",
+    }
 
     def read(content: Content) -> Json:
         # A desk accepts yes as an approval if a person means it; this form asks for a certain word and
@@ -128,7 +141,10 @@ def _approval(form: Approval, message: str, version: str) -> Elicitation:
         # A client sends the fields of the form whatever was decided; a denial has no arguments.
         return {**value, "arguments": edits} if edits and value["decision"] == "approve" else value
 
-    return Elicitation(message, _object(properties, ["decision", *parts]), read)
+    def sent_back(content: Content) -> str | None:
+        return str(content.get("reason") or "") if content.get("decision") == _SEND_BACK else None
+
+    return Elicitation(message, _object(properties, ["decision", *parts]), read, sent_back)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +224,10 @@ def _lines(question: Question) -> Iterator[str]:
         if question.context is not None:
             yield "Why, as the agent says:"
             yield from _theirs(_text(question.context))
+        if form.brief is not None:
+            yield "What the agent says about it:"
+            for text in brief_lines(form.brief):
+                yield from _theirs(text)
         return
     yield f"{asker} asks:"
     yield from _theirs(question.prompt)
@@ -216,8 +236,11 @@ def _lines(question: Question) -> Iterator[str]:
         yield from _theirs(_text(question.context))
     if isinstance(form, (Choice, MultiChoice)):
         for option in form.options:
-            if option.description:
-                yield from _theirs(f"{visible_line(option.label)}: {visible_line(option.description)}")
+            if about := option_text(option):
+                yield from _theirs(f"{visible_line(option.label)}: {visible_line(about)}")
+    for preview in previews_of(form):
+        yield f"{preview_title(preview)}:"
+        yield from _theirs(preview.text)
 
 
 def _thread_lines(thread: Sequence[ThreadMessage]) -> Iterator[str]:

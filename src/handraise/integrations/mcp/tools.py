@@ -22,9 +22,10 @@ from handraise import (
     Question,
 )
 from handraise.errors import AlreadyConsumed
-from handraise.forms import AnyForm, Risk, coerce_choices, form_from_schema
+from handraise.forms import AnyForm, Brief, Link, Risk, coerce_choices, form_from_schema
 from handraise.model.json_values import Json, json_problems
 from handraise.tools import Intent, ToolSpec, to_tool_result
+from handraise.tools.ask_specs import OPTION, REPLACES
 from handraise.tools.asked_back import messages_to_model
 from handraise.tools.reply_tool import REPLY, Reply
 
@@ -61,15 +62,21 @@ class _Ask(_Arguments):
     form: dict[str, Any] | None = pydantic.Field(default=None, alias="schema")
     context: Any = None
     key: _Text | None = None
+    replaces: _Text | None = None
 
 
 class _Approve(_Arguments):
     action: _Text
     arguments: dict[str, Any] = pydantic.Field(default_factory=dict)
     why: _Text | None = None
+    checked: list[str] = pydantic.Field(default_factory=list)
+    reversible: bool | None = None
+    affects: _Text | None = None
+    links: list[Link] = pydantic.Field(default_factory=list)
     editable: list[str] = pydantic.Field(default_factory=list)
     risk: Literal["low", "medium", "high"] = "low"
     key: _Text | None = None
+    replaces: _Text | None = None
 
 
 class _Collect(_Arguments):
@@ -106,20 +113,40 @@ def read_call(tool: str, arguments: dict[str, Json], *, least_risk: Risk) -> Cal
         action = _validated(_Approve, arguments)
         return Call(tool=tool, intent=_approval(action, least_risk), key=action.key, wait=action.wait_seconds)
     given = _validated(_Ask, arguments)
-    intent = Intent(prompt=given.question, form=_form(given), context=given.context)
+    intent = Intent(prompt=given.question, form=_form(given), context=given.context, replaces=given.replaces)
     return Call(tool=tool, intent=intent, key=given.key, wait=given.wait_seconds)
 
 
 def _approval(given: _Approve, least_risk: Risk) -> Intent:
     if unknown := [name for name in given.editable if name not in given.arguments]:
         raise InvalidQuestion([Problem("editable", f"there is no argument {name!r}") for name in unknown])
+    brief = _brief(given)
     form = Approval.of(
         given.action,
         given.arguments,
         editable=given.editable,
         risk=max(given.risk, least_risk, key=_RISKS.index),
+        brief=brief,
     )
-    return Intent(prompt=f"May I run {given.action}?", form=form, context=given.why)
+    return Intent(
+        prompt=f"May I run {given.action}?",
+        form=form,
+        context=given.why if brief is None else None,
+        replaces=given.replaces,
+    )
+
+
+def _brief(given: _Approve) -> Brief | None:
+    """What the model says about an action. If that is only why, it is the context, as in calls of older models."""
+    if not (given.checked or given.links or given.affects) and given.reversible is None:
+        return None
+    return Brief(
+        why=given.why,
+        checked=tuple(given.checked),
+        reversible=given.reversible,
+        affects=given.affects,
+        links=tuple(given.links),
+    )
 
 
 def _form(given: _Ask) -> AnyForm:
@@ -243,7 +270,7 @@ SPECS = {
                 "question": {"type": "string", "description": "What you want to know."},
                 "choices": {
                     "type": "array",
-                    "items": {"type": "string"},
+                    "items": OPTION,
                     "description": "What can be chosen. Leave it out for an answer in their own words.",
                 },
                 "multiple": {"type": "boolean", "description": "Whether several choices may be chosen."},
@@ -258,6 +285,7 @@ SPECS = {
                 },
                 "context": {"description": "What they should know to answer well: a text, or JSON."},
                 "key": _KEY,
+                "replaces": REPLACES,
                 "wait_seconds": _WAIT,
             },
             "required": ["question"],
@@ -274,6 +302,29 @@ SPECS = {
                 "action": {"type": "string", "description": "The name of the tool or action."},
                 "arguments": {"type": "object", "description": "All of its arguments, as they will be used."},
                 "why": {"type": "string", "description": "Why you want to do it."},
+                "checked": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "What you have checked, one short text each.",
+                },
+                "reversible": {"type": "boolean", "description": "Whether it can be undone."},
+                "affects": {
+                    "type": "string",
+                    "description": "Whom or what it concerns, such as: 1 customer.",
+                },
+                "links": {
+                    "type": "array",
+                    "description": "Where they can read more.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "label": {"type": "string", "description": "What is there."},
+                            "url": {"type": "string", "description": "Begins with https:// or http://"},
+                        },
+                        "required": ["label", "url"],
+                        "additionalProperties": False,
+                    },
+                },
                 "editable": {
                     "type": "array",
                     "items": {"type": "string"},
@@ -285,6 +336,7 @@ SPECS = {
                     "description": "How much harm it could do.",
                 },
                 "key": _KEY,
+                "replaces": REPLACES,
                 "wait_seconds": _WAIT,
             },
             "required": ["action", "arguments"],

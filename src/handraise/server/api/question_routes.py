@@ -143,6 +143,9 @@ async def list_questions(
     order: Annotated[
         Order, Query(description="pending questions by age, oldest first, or by urgency")
     ] = "age",
+    aside: Annotated[
+        bool, Query(description="pending questions that you set aside, instead of those in your inbox")
+    ] = False,
     after: After = None,
     limit: Limit = 50,
 ) -> Response:
@@ -176,7 +179,7 @@ async def list_questions(
     elif recipient is not None or not caller.is_admin:
         _check_by(caller, recipient)
         whose = caller.person.responder
-    look = partial(desk.list_pending, order=order) if status == "pending" else desk.list_settled
+    look = partial(desk.list_pending, order=order, aside=aside) if status == "pending" else desk.list_settled
     try:
         page = await look(conversation=conversation, recipient=whose, asker=asker, after=after, limit=limit)
     except ValueError:
@@ -189,6 +192,16 @@ async def list_questions(
 async def get_question(ctx: Context, caller: CurrentCallerOrReader, question_id: QuestionId) -> Response:
     """Get a question."""
     return reply(record_of(caller, await visible(ctx, caller, question_id)))
+
+
+@router.get("/questions/{question_id}/followers", response_model=QuestionPage)
+async def list_followers(
+    ctx: Context, caller: CurrentCallerOrReader, question_id: QuestionId, limit: Limit = 50
+) -> Response:
+    """List pending questions of the same topic that get the answer to this one, oldest first."""
+    await visible(ctx, caller, question_id)
+    found = await desk_of(ctx, caller).list_followers(question_id, limit=limit)
+    return reply(QuestionPage(items=tuple(record_of(caller, each) for each in found if caller.may_see(each))))
 
 
 @router.get("/questions/{question_id}/history", response_model=EventPage)
@@ -210,18 +223,31 @@ async def answer_question(
     """Answer in your own name. The question is then answered, or still needs more votes."""
     provenance = provenance_of(caller, body)
     question = await visible(ctx, caller, question_id)
+    return reply(
+        record_of(
+            caller, await answer_as(request, ctx, caller, question, value=body.value, provenance=provenance)
+        )
+    )
+
+
+async def answer_as(
+    request: Request,
+    ctx: ServerContext,
+    caller: PersonCaller,
+    question: Question,
+    *,
+    value: Json,
+    provenance: Provenance,
+) -> Question:
+    """Answer in the name of the caller. If this is a request that is sent again, the first one counts."""
     try:
-        question = await desk_of(ctx, caller).answer(
-            question_id,
-            body.value,
-            by=caller.person.responder,
-            provenance=provenance,
+        return await desk_of(ctx, caller).answer(
+            question.id, value, by=caller.person.responder, provenance=provenance
         )
     except AlreadySettled as settled:
-        if not (_is_again(request) and is_own_answer(settled, question, caller.person.id, body.value)):
+        if not (is_again(request) and is_own_answer(settled, question, caller.person.id, value)):
             raise
-        question = await visible(ctx, caller, question_id)
-    return reply(record_of(caller, question))
+        return await visible(ctx, caller, question.id)
 
 
 @router.post(
@@ -255,20 +281,34 @@ async def decline_question(
 ) -> Response:
     """Decline to answer."""
     provenance = provenance_of(caller, body)
-    await visible(ctx, caller, question_id)
+    question = await visible(ctx, caller, question_id)
+    return reply(
+        record_of(
+            caller,
+            await decline_as(request, ctx, caller, question, reason=body.reason, provenance=provenance),
+        )
+    )
+
+
+async def decline_as(
+    request: Request,
+    ctx: ServerContext,
+    caller: PersonCaller,
+    question: Question,
+    *,
+    reason: str | None,
+    provenance: Provenance,
+) -> Question:
+    """Decline in the name of the caller. If this is a request that is sent again, the first one counts."""
     try:
-        question = await desk_of(ctx, caller).decline(
-            question_id,
-            by=caller.person.responder,
-            reason=body.reason,
-            provenance=provenance,
+        return await desk_of(ctx, caller).decline(
+            question.id, by=caller.person.responder, reason=reason, provenance=provenance
         )
     except AlreadySettled as settled:
         outcome = settled.outcome
-        if not (_is_again(request) and isinstance(outcome, Declined) and outcome.by == caller.person.id):
+        if not (is_again(request) and isinstance(outcome, Declined) and outcome.by == caller.person.id):
             raise
-        question = await visible(ctx, caller, question_id)
-    return reply(record_of(caller, question))
+        return await visible(ctx, caller, question.id)
 
 
 @router.post(
@@ -290,7 +330,7 @@ async def withdraw_question(
         question = await desk_of(ctx, caller).withdraw(question_id, reason=body.reason, by=by)
     except AlreadySettled as settled:
         outcome = settled.outcome
-        if not (_is_again(request) and isinstance(outcome, Withdrawn) and outcome.reason == body.reason):
+        if not (is_again(request) and isinstance(outcome, Withdrawn) and outcome.reason == body.reason):
             raise
         question = await visible(ctx, caller, question_id)
     return reply(record_of(caller, question))
@@ -514,7 +554,7 @@ def _check_by(caller: PersonCaller, by: str | None) -> None:
         raise PermissionDenied(caller.person.id, "you can only act in your own name")
 
 
-def _is_again(request: Request) -> bool:
+def is_again(request: Request) -> bool:
     """Whether this request may have been done before and its reply was lost."""
     return getattr(request.state, "again", False)
 

@@ -63,5 +63,7 @@ async def reply_to_people(
 ) -> Response:
     """Reply to what people asked about your own question. People who had approved it must approve it again."""
     await visible(ctx, agent, question_id)
-    question = await desk_of(ctx, agent).reply(question_id, body.text, to=body.to)
+    question = await desk_of(ctx, agent).reply(
+        question_id, body.text, to=body.to, attachments=body.attachments
+    )
     return reply(record_of(agent, question))

@@ -96,7 +96,7 @@ async def _handle_once(
         said = getattr(response, "body", None)
         try:
             is_kept = getattr(request.state, "is_kept", True)
-            if response is None or said is None or not (is_kept and _is_replayable(response.status_code)):
+            if response is None or said is None or not (is_kept and is_replayable(response.status_code)):
                 # It may have taken effect: a retry runs with the same id.
                 await ctx.directory.release(*place, turn=claim.turn)
             else:
@@ -109,6 +109,6 @@ async def _handle_once(
     return response
 
 
-def _is_replayable(status: int) -> bool:
+def is_replayable(status: int) -> bool:
     """Whether a response depends on the request and not on the moment."""
     return status < 500 and status not in _NOT_KEPT  # noqa: PLR2004 -- a server error

@@ -12,8 +12,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from handraise.model.attachments import MAX_FILE_BYTES
 from handraise.model.errors import TooManyRequests
 from handraise.server.settings import ServerSettings
+from handraise.server.uploads import is_upload
 
 STATIC = "/static"
 """The path of the static files."""
@@ -40,6 +42,8 @@ _HEADERS = {
 _FOR_HTTPS = {"strict-transport-security": "max-age=31536000"}
 _MAX_PARTS = 20_000
 _BODY_TIMEOUT = 60.0
+_UPLOAD_TIMEOUT = 300.0
+_UPLOAD_LIMIT = MAX_FILE_BYTES
 _CLEANUP_INTERVAL = 10.0
 _IPV6_NETWORK = 64
 """The bits of an IPv6 address that a customer cannot choose."""
@@ -78,13 +82,17 @@ class SecurityMiddleware:
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         """Limit the body. If `Content-Length` is too large, nothing is read."""
-        declared = Headers(scope=scope).get("content-length", "")
-        too_large = declared.isdecimal() and int(declared) > self._body_limit
+        given = Headers(scope=scope)
+        declared = given.get("content-length", "")
+        has_file = is_upload(scope["method"], scope["path"], given.get("content-type", ""))
+        limit = self._body_limit + (_UPLOAD_LIMIT if has_file else 0)
+        within = _UPLOAD_TIMEOUT if has_file else _BODY_TIMEOUT
+        too_large = declared.isdecimal() and int(declared[:20]) > limit
         got, parts, whole, until = 0, 0, False, 0.0
 
         async def limited() -> Message:
             nonlocal got, parts, whole, until
-            until = until or asyncio.get_running_loop().time() + _BODY_TIMEOUT
+            until = until or asyncio.get_running_loop().time() + within
             if too_large:
                 message: Message = {}
             elif whole:
@@ -96,9 +104,9 @@ class SecurityMiddleware:
             got += len(body)
             parts += body.count(b",") + body.count(b":")
             # FastAPI lets only this kind of exception through while it reads a body.
-            if too_large or got > self._body_limit:
-                raise HTTPException(413, f"The body is larger than {self._body_limit} bytes.")
-            if parts > _MAX_PARTS:
+            if too_large or got > limit:
+                raise HTTPException(413, f"The body is larger than {limit} bytes.")
+            if parts > _MAX_PARTS and not has_file:
                 # Each part becomes an object, and perhaps a problem: few bytes could cause much work.
                 raise HTTPException(413, f"The body has more than {_MAX_PARTS} parts.")
             return message

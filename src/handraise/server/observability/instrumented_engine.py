@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
 from typing import Any, cast
 
+from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.engine import REST, Engine
 from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
@@ -46,6 +47,7 @@ class InstrumentedEngine(Engine):
         recipients: Recipients | None = None,
         policies: PolicyCache | None = None,
         receipt_signer: ReceiptSigner | None = None,
+        attachments: AttachmentStore | None = None,
     ) -> None:
         self._metrics = metrics
         self.on_denied_check: Callable[[Question], None] = lambda _: None
@@ -65,6 +67,7 @@ class InstrumentedEngine(Engine):
             recipients=recipients,
             policies=policies,
             receipt_signer=receipt_signer,
+            attachments=attachments,
         )
 
     def remember(self, question: Question) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handraise.model.errors import MissingExtra
 from handraise.model.evidence import passkey_evidence
+from handraise.model.forms import AnyForm, Approval
 from handraise.model.identities import Person
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.passkey_signatures import (
@@ -161,12 +162,22 @@ def _challenge(person: Person, question: Question, thread: str | None, decision:
     return decision_challenge(
         question.workspace,
         question.id,
-        asked=asked_digest(question.form.kind, question.prompt, question.context),
+        asked=asked_digest(
+            question.form.kind,
+            question.prompt,
+            question.context,
+            brief=_brief(question.form),
+            attachments=[each.record() for each in question.attachments],
+        ),
         thread=thread,
         by=person.id,
         decision=decision,
         nonce=nonce,
     )
+
+
+def _brief(form: AnyForm) -> Json:
+    return form.brief.record() if isinstance(form, Approval) and form.brief is not None else None
 
 
 def _account(person: Person, what: str, nonce: str) -> bytes:

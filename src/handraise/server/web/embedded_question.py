@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from handraise.model.evidence import SIGNED_LINK
-from handraise.model.forms import Approval
+from handraise.model.forms import Approval, takes_files
 from handraise.model.questions import Question
 from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.auth.authenticator import Context, check_same_origin, context_of, count_refusal
@@ -157,6 +157,12 @@ def _framed(ctx: ServerContext, caller: LinkCaller, question: Question, token: s
 
 def _signed_in(question: Question) -> OtherPage | None:
     """Where to decide an action of high risk: a link may have been passed on, but a session belongs to one person."""
+    if takes_files(question.form):
+        return OtherPage(
+            f"/questions/{quote(question.id, safe='')}",
+            gettext("Sign in to answer"),
+            gettext("It is answered with a file, which somebody uploads who is signed in."),
+        )
     if isinstance(question.form, Approval) and question.form.risk == "high":
         return OtherPage(
             f"/questions/{quote(question.id, safe='')}",

@@ -20,7 +20,10 @@ except ModuleNotFoundError as error:
 from handraise.testing.contract.answer_cases import AnswerCases
 from handraise.testing.contract.approval_cases import ApprovalCases
 from handraise.testing.contract.ask_cases import AskCases
+from handraise.testing.contract.attachment_cases import AttachmentCases, FileAnswerCases
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
+from handraise.testing.contract.brief_cases import BriefCases
+from handraise.testing.contract.bulk_cases import BulkCases
 from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
@@ -29,13 +32,23 @@ from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
 from handraise.testing.contract.receipt_cases import ReceiptCases
 from handraise.testing.contract.report_cases import ReportCases
+from handraise.testing.contract.send_back_cases import ReplacingCases, SendBackCases
 from handraise.testing.contract.settled_cases import SettledCases
+from handraise.testing.contract.sharing_cases import (
+    AsideCases,
+    BringingInCases,
+    HandingOverCases,
+    SharingCases,
+    TakingCases,
+)
 from handraise.testing.contract.stop_cases import StopCases
 from handraise.testing.contract.store import StoreContract
 from handraise.testing.contract.thread_cases import ConsentCases, ReplyingCases, ThreadCases, TurnCases
 from handraise.testing.contract.timeline_cases import TimelineCases
+from handraise.testing.contract.topic_cases import TopicCases
 from handraise.testing.contract.view_cases import ViewCases
 from handraise.testing.contract.wait_cases import WaitCases
+from handraise.testing.contract.working_time_cases import WorkingTimeCases
 
 __all__ = [
     "AddressBackend",
@@ -53,6 +66,10 @@ class DeskContract(
     AskCases,
     AnswerCases,
     ApprovalCases,
+    AttachmentCases,
+    FileAnswerCases,
+    BriefCases,
+    BulkCases,
     ChatClaimCases,
     KeyAliasCases,
     PolicyCases,
@@ -60,10 +77,19 @@ class DeskContract(
     ReportCases,
     ThreadCases,
     ConsentCases,
+    SendBackCases,
+    ReplacingCases,
+    SharingCases,
+    TakingCases,
+    BringingInCases,
+    HandingOverCases,
+    AsideCases,
+    TopicCases,
     TurnCases,
     ReplyingCases,
     WaitCases,
     TimelineCases,
+    WorkingTimeCases,
     ViewCases,
     SettledCases,
     ReceiptCases,

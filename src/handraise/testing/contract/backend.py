@@ -16,10 +16,13 @@ import pytest
 
 from handraise import Desk, Event, QuestionNotFound, open_desk
 from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.backends.memory.directory import MemoryDirectory
+from handraise.backends.memory.files import MemoryBlobs, MemoryFiles, memory_files
 from handraise.backends.memory.policies import MemoryPolicies
 from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.model.json_values import Json
+from handraise.model.working_hours import WorkingHours
 from handraise.ports import Policies
 from handraise.testing.clock import ManualClock
 
@@ -75,6 +78,10 @@ class Backend(Protocol):
         """Make this the policy of a workspace, as a new version."""
         ...
 
+    async def set_hours(self, workspace: str, group: str, hours: WorkingHours | None) -> None:
+        """Set the working hours of a group or, without a name, of the workspace."""
+        ...
+
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
         """Stop what is covered, as an operator; return the id of the stop. It says `WHY`, by `STOPPER`."""
         ...
@@ -99,6 +106,11 @@ class AddressBackend:
         async with open_backend(self._address) as parts:
             await put_policy(parts.policies, workspace, document)
 
+    async def set_hours(self, workspace: str, group: str, hours: WorkingHours | None) -> None:
+        """Set working hours, on the store at the address."""
+        async with open_backend(self._address) as parts:
+            await parts.directory.put_hours(workspace, group, hours)
+
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
         """Stop what is covered, on the store at the address."""
         async with open_backend(self._address) as parts:
@@ -117,6 +129,8 @@ class MemoryBackend:
     def __init__(self) -> None:
         self._store: MemoryStore | None = None
         self._policies: MemoryPolicies | None = None
+        self._directory: MemoryDirectory | None = None
+        self._files: tuple[MemoryFiles, MemoryBlobs] | None = None
         self._bus = MemoryBus()
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
@@ -124,12 +138,29 @@ class MemoryBackend:
         clock, bus = options.pop("clock", None), options.pop("bus", None)
         self._store = self._store or MemoryStore(clock)
         self._policies = self._policies or MemoryPolicies(self._store, clock)
-        return desk_from_store(self._store, bus or self._bus, policies=self._policies, clock=clock, **options)
+        self._directory = self._directory or MemoryDirectory(self._store, clock)
+        self._files = self._files or memory_files(self._store, clock)
+        files, blobs = self._files
+        return desk_from_store(
+            self._store,
+            bus or self._bus,
+            directory=self._directory,
+            policies=self._policies,
+            files=files,
+            blobs=blobs,
+            clock=clock,
+            **options,
+        )
 
     async def set_policy(self, workspace: str, document: Json) -> None:
         """Store the policy; a desk must have been opened before."""
         assert self._policies is not None
         await put_policy(self._policies, workspace, document)
+
+    async def set_hours(self, workspace: str, group: str, hours: WorkingHours | None) -> None:
+        """Set working hours; a desk must have been opened before."""
+        assert self._directory is not None
+        await self._directory.put_hours(workspace, group, hours)
 
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
         """Stop what is covered, on the store."""

@@ -219,6 +219,15 @@ class ThreadCases(ContractFixtures):
             await desk.note(question.id, "one more", by="ana")
         assert (await desk.answer(question.id, "approve", by="ana", provenance=saw(200))).decision
 
+    async def test_an_asker_cannot_go_on_replying_to_nothing(self, desk: Desk) -> None:
+        question = await asked(desk)
+        await desk.ask_back(question.id, "Which customer?", by="ana")
+        for number in range(199):
+            await desk.reply(question.id, str(number), to=0)
+        with pytest.raises(InvalidMessage, match="200 messages"):
+            await desk.reply(question.id, "one more", to=0)
+        assert (await desk.get(question.id)).thread == 200
+
 
 class ConsentCases(ContractFixtures):
     """An approval covers the conversation that its giver saw (P15)."""

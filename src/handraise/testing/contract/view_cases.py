@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,8 @@ class ViewCases(ContractFixtures):
         risky = await desk.post("Pay?", form=Approval.of("pay", {}, risk="high"), recipients=["ana"])
         first = await desk.post("Quick?", expires_in=600, recipients=["ana"], conversation="c")
         order = [first, risky, last]
-        for where in ({}, {"recipient": "ana"}, {"asker": "agent"}):
+        filters: list[dict[str, Any]] = [{}, {"recipient": "ana"}, {"asker": "agent"}]
+        for where in filters:
             page = await desk.list_pending(order="urgency", limit=2, **where)
             rest = await desk.list_pending(order="urgency", limit=2, after=page.next, **where)
             assert ([*page.items, *rest.items], rest.next) == (order, None)

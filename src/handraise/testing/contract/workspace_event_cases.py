@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import Sealer
 from handraise.model.audit_verification import verify
+from handraise.model.away import Away
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits, compose
 from handraise.model.identities import Role
@@ -73,6 +75,34 @@ class WorkspaceEventCases:
         assert details[2] == {"group": "ops", "added": ["ana"], "removed": []}
         assert details[7]["vouched_by"] == "boss"
         assert details[9]["changes"]["groups"] == {"from": ["ops"], "to": None}
+
+    @promise("P7", "P17")
+    async def test_going_away_and_coming_back_leave_one_event_each(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        directory = ports.directory
+        for name in ("ana", "bob"):
+            await directory.put_person(workspace, name, name=name, email=None, role=Role.MEMBER, by="boss")
+        begins = datetime(2030, 1, 1, tzinfo=UTC)
+        away = Away(starts=begins, until=begins + _DAY, deputy="bob")
+        for _ in range(2):  # the second time changes nothing
+            await directory.set_away(workspace, "ana", away, by="boss")
+        await directory.set_away(workspace, "ana", replace(away, deputy="eve"), by="boss")
+        for _ in range(2):
+            await directory.set_away(workspace, "ana", None, by="ana")
+        found = (await _final(ports, workspace, 4))[2:]
+        assert [(event.kind.value, event.by) for event in found] == [
+            ("person.away", "boss"),
+            ("person.back", "ana"),
+        ]
+        assert found[0].details == {
+            "person": "ana",
+            "from": "2030-01-01T00:00:00+00:00",
+            "until": "2030-01-02T00:00:00+00:00",
+            "deputy": "bob",
+        }
+        assert found[0].concerns("bob")
+        assert found[1].details == {"person": "ana"}
 
     @promise("P17")
     async def test_addresses_and_routing_leave_one_event_and_no_secret(

@@ -38,6 +38,7 @@ create table handraise.questions (
     -- When the question was shown in a chat of its asker's, and until when a process has taken that on.
     sent_at       timestamptz,
     sending_until timestamptz,
+    taken_until   timestamptz,
     -- For how many seconds a person may take an answer back before it is sent. Null is not at all.
     undo_for      double precision,
     attempts      integer     not null default 0,
@@ -54,6 +55,15 @@ create table handraise.questions (
     workspace     text        collate "C" not null,
     id            text        collate "C" not null,
     status        text        collate "C" not null default 'pending',
+    -- The question of the same asker that this one replaces, and the one that replaced this one.
+    replaces      text        collate "C",
+    replaced_by   text        collate "C",
+    -- What is asked, across askers; what equal questions of one topic have in common; and the one that this one follows.
+    topic         text        collate "C",
+    topic_key     text        collate "C",
+    follows       text        collate "C",
+    -- Who is working on the answer, as far as they said.
+    taken_by      text        collate "C",
     asker         text        collate "C" not null,
     key           text        collate "C",
     conversation  text        collate "C",
@@ -63,6 +73,10 @@ create table handraise.questions (
     -- Who replies if a person asks back.
     replies       text        collate "C",
     recipients    jsonb       not null,
+    -- Who is asked besides: deputies, and those whom somebody brought in. Null is nobody.
+    added         jsonb,
+    -- Who does not want it in their inbox, and until when, in microseconds since 1970. Null is nobody.
+    aside         jsonb,
     prompt        text        not null,
     form          json        not null,
     context       json,
@@ -82,14 +96,36 @@ create table handraise.questions (
     ruling        json,
     outcome       json,
     report        json,
+    -- The descriptions of its files. Null is none.
+    attachments   json,
     primary key (workspace, id),
-    check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')),
+    check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')),
     check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null)),
     check ((reported_at is null) = (report is null))
 ) with (fillfactor = 75);
 
 create unique index questions_by_owner_and_key
     on handraise.questions (workspace, (case when shared then '' else asker end), key) where key is not null;
+
+-- Somebody may be brought in while a statement that settles the question is waiting for its row: that statement does not see
+-- the new row of the inbox, but this trigger does.
+create function handraise.close_inbox() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from handraise.inbox as i where i.workspace = new.workspace and i.question_id = new.id;
+    return null;
+end
+$$;
+
+create trigger close_inbox after update of status on handraise.questions
+    for each row when (old.status = 'pending' and new.status <> 'pending' and new.added is not null)
+    execute function handraise.close_inbox();
+
+-- Whether a person does not want a question in their inbox now.
+create function handraise.is_aside(aside jsonb, person text, now timestamptz) returns boolean
+    language sql stable parallel safe
+    return coalesce((aside ->> person)::bigint > extract(epoch from now) * 1000000, false);
 
 -- For `queue_stats`, which concerns all workspaces. Such functions run as the owner of the tables, who is bound by row-level
 -- security too (unless it is a superuser). Policies like this one let the owner see what the function needs.
@@ -113,8 +149,16 @@ create table handraise.inbox (
     recipient     text collate "C" not null,
     asker         text collate "C" not null,
     conversation  text collate "C",
+    -- As in `questions`.
+    aside         jsonb,
+    -- Of the main row: the topic of a question that others can follow, or the question that this one follows.
+    topic_key     text collate "C",
+    follows       text collate "C",
     primary key (workspace, question_id, recipient)
 ) with (fillfactor = 90);
+
+create unique index inbox_by_topic on handraise.inbox (workspace, topic_key) where topic_key is not null;
+create index inbox_by_followed on handraise.inbox (workspace, follows, question_id) where follows is not null;
 
 create index inbox_by_recipient on handraise.inbox (workspace, recipient, question_id) where open;
 create index inbox_by_urgency on handraise.inbox (workspace, recipient, urgency, question_id) where open;
@@ -211,10 +255,10 @@ create function handraise.due_at(asked_at timestamptz, stepped_at timestamptz, s
 -- The same for a pending question: while it is the asker's turn, only its end is due.
 create function handraise.next_due_at(
     asked_at timestamptz, stepped_at timestamptz, steps jsonb, steps_taken integer, asked_back integer,
-    expires_at timestamptz
+    follows text, expires_at timestamptz
 ) returns timestamptz
     language sql stable parallel safe
-    return case when asked_back > 0 then expires_at else handraise.due_at(asked_at, stepped_at, steps, steps_taken) end;
+    return case when asked_back > 0 or follows is not null then expires_at else handraise.due_at(asked_at, stepped_at, steps, steps_taken) end;
 
 -- When the clock settles a question whose last step was taken at `stepped_at`; null if it never does.
 create function handraise.end_at(expires_at timestamptz, stepped_at timestamptz, steps jsonb, steps_taken integer)
@@ -267,10 +311,13 @@ end;
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it, so that it does not
 -- depend on the database's locale. `identity` is the account at an OIDC provider that the person first came with: a digest
--- of its issuer and subject. `language` and `time_zone` are what they chose to read in.
+-- of its issuer and subject. `language` and `time_zone` are what they chose to read in. While they are away, `deputy` answers
+-- for them.
 create table handraise.people (
     created_at    timestamptz not null,
     signed_in_at  timestamptz,
+    away_from     timestamptz,
+    away_until    timestamptz,
     workspace     text        collate "C" not null,
     id            text        collate "C" not null,
     role          text        collate "C" not null check (role in ('member', 'admin')),
@@ -280,10 +327,14 @@ create table handraise.people (
     identity      text        collate "C",
     language      text        collate "C",
     time_zone     text        collate "C",
+    deputy        text        collate "C",
     primary key (workspace, id),
     unique (workspace, email_folded),
-    check ((email is null) = (email_folded is null))
+    check ((email is null) = (email_folded is null)),
+    check ((away_from is null) = (away_until is null) and (deputy is null or away_until is not null))
 ) with (fillfactor = 75);
+
+create index people_away on handraise.people (workspace, away_until) where away_until is not null;
 
 -- `seen_when_adopted` here and below: making a database a shard looks for the workspaces that it has.
 create policy seen_when_adopted on handraise.people for select to current_user using (true);
@@ -298,6 +349,21 @@ create table handraise.members (
 );
 
 create index members_by_person on handraise.members (workspace, person);
+
+-- When a group works, and the calendar that says who of it is on duty; without a name, those of the workspace. `rota` is an
+-- address or `file`, `ics` its text as it was last fetched, and `shifts` who is on duty when, around that time.
+create table handraise.calendars (
+    fetched_at    timestamptz,
+    tried_at      timestamptz,
+    workspace     text        collate "C" not null,
+    group_name    text        collate "C" not null,
+    rota          text        collate "C",
+    hours         text,
+    ics           text,
+    shifts        text,
+    problem       text,
+    primary key (workspace, group_name)
+);
 
 -- The groups of a person, as a JSON array.
 create function handraise.groups_of(workspace text, person text) returns json
@@ -491,6 +557,109 @@ begin atomic
 end;
 
 
+-- == Topics: one answer for equal questions ==
+
+-- The pending question that a new one with this topic follows; null if it is the first. Whoever asks for the same topic waits
+-- until this transaction has ended, and so does who settles that question. Every query in here takes a new snapshot.
+create function handraise.followed_by(workspace text, topic_key text) returns text
+    language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    found_id text;
+begin
+    perform pg_advisory_xact_lock(hashtextextended(json_build_array(workspace, topic_key)::text, 1));
+    loop
+        select i.question_id into found_id
+        from handraise.inbox as i
+        where i.workspace = followed_by.workspace and i.topic_key = followed_by.topic_key;
+        if not found then
+            return null;
+        end if;
+        perform from handraise.questions as q
+        where q.workspace = followed_by.workspace and q.id = found_id and q.status = 'pending'
+        for share;
+        if found then
+            return found_id;
+        end if;
+    end loop;
+end
+$$;
+
+-- When a question that others follow ends: if a person has decided, they end the same way. Otherwise the oldest of them is
+-- asked instead, and the others follow that one.
+create function handraise.end_followers() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    next_id text;
+    record jsonb;
+begin
+    if new.status in ('declined', 'returned')
+        or new.status = 'answered' and coalesce(new.outcome ->> 'source', 'person') = 'person'
+    then
+        record := new.outcome::jsonb || jsonb_build_object('source', 'shared', 'question', new.id);
+        with ended as (
+            update handraise.questions as q
+            set status = new.status, settled_at = new.settled_at, outcome = record::json
+            from handraise.inbox as i
+            where i.workspace = new.workspace and i.follows = new.id
+                and q.workspace = i.workspace and q.id = i.question_id and q.status = 'pending'
+                and (q.expires_at is null or q.expires_at > new.settled_at)
+            returning q.workspace, q.id
+        ),
+        closed as (
+            delete from handraise.inbox as i
+            using ended
+            where i.workspace = ended.workspace and i.question_id = ended.id
+        )
+        insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
+        select new.settled_at, e.workspace, e.id, new.status, record ->> 'by', record ->> 'channel', record
+        from ended as e;
+    end if;
+    select q.id into next_id
+    from handraise.inbox as i
+    join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+    where i.workspace = new.workspace and i.follows = new.id and q.status = 'pending'
+    order by q.id
+    limit 1
+    for update of q;
+    if next_id is null then
+        return null;
+    end if;
+    update handraise.questions as q
+    set follows = nullif(next_id, q.id)
+    from handraise.inbox as i
+    where i.workspace = new.workspace and i.follows = new.id and q.workspace = i.workspace and q.id = i.question_id;
+    -- The topic's row of the one that has ended may still be there until this statement ends.
+    delete from handraise.inbox as i where i.workspace = new.workspace and i.question_id = new.id;
+    update handraise.inbox as i
+    set follows = next_id
+    where i.workspace = new.workspace and i.follows = new.id and i.question_id <> next_id;
+    update handraise.inbox as i
+    set follows = null,
+        topic_key = case when i.main then new.topic_key end,
+        open = i.step is null,
+        due_at = case
+            when i.main
+                then handraise.next_due_at(
+                    q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, null, q.expires_at
+                )
+        end
+    from handraise.questions as q
+    where i.workspace = new.workspace and i.question_id = next_id and q.workspace = i.workspace and q.id = i.question_id;
+    insert into handraise.events (at, workspace, question_id, kind)
+    values (new.settled_at, new.workspace, next_id, 'opened');
+    return null;
+end
+$$;
+
+create trigger end_followers after update of status on handraise.questions
+    for each row when (
+        old.status = 'pending' and new.status <> 'pending' and new.topic_key is not null and new.follows is null
+    )
+    execute function handraise.end_followers();
+
+
 -- == By what right somebody answers ==
 -- Votes and grants are checked again when they are used: what the directory gave, it can take away.
 
@@ -499,12 +668,14 @@ create function handraise.group_lock(workspace text, group_name text) returns bi
     language sql stable parallel safe
     return hashtextextended(json_build_array(workspace, group_name)::text, 0);
 
--- Who may answer a question, in any of its stages: its recipients and those that it was escalated to. Empty is anyone.
-create function handraise.audience(recipients jsonb, steps jsonb, steps_taken integer) returns jsonb
+-- Who may answer a question, in any of its stages: its recipients, those that it was escalated to, and those who were brought
+-- in. Empty is anyone.
+create function handraise.audience(recipients jsonb, steps jsonb, steps_taken integer, added jsonb) returns jsonb
     language sql immutable parallel safe
     return case
-        when recipients = '[]' or steps_taken = 0 then recipients
-        else recipients || coalesce(
+        when recipients = '[]' then recipients
+        when steps_taken = 0 then recipients || coalesce(added, '[]')
+        else recipients || coalesce(added, '[]') || coalesce(
             (
                 select jsonb_agg(name)
                 from jsonb_array_elements(steps) with ordinality as s (step, place),
@@ -766,19 +937,21 @@ begin
         e.at, e.workspace, e.question_id, e.kind,
         case
             when e.kind in ('escalated', 'voted') then jsonb_build_object('to', e.data -> 'to')
+            when e.kind in ('brought_in', 'handed_over') then jsonb_build_object('to', e.data -> 'to', 'by', e.actor)
             when e.kind = 'noted' then jsonb_build_object('by', e.actor)
         end
     from happened as e
     where (
             e.kind in (
                 'asked', 'reminded', 'escalated', 'noted', 'replied', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted',
-                'reported'
+                'returned', 'reported', 'brought_in', 'handed_over', 'opened'
             )
             or e.kind = 'voted' and e.data ? 'to'
         )
         and (
             exists (select from handraise.addresses as a where a.workspace = e.workspace)
-            or e.kind not in ('asked', 'reminded', 'escalated', 'noted', 'replied', 'voted') and exists (
+            or e.kind not in ('asked', 'reminded', 'escalated', 'noted', 'replied', 'voted', 'brought_in', 'handed_over', 'opened')
+                and exists (
                 select from handraise.deliveries as d
                 where d.workspace = e.workspace and d.question_id = e.question_id
             )
@@ -808,6 +981,17 @@ begin atomic
         where walk.workspace is not null
     )
     select walk.workspace from walk where walk.workspace is not null limit workspaces_with_entries.at_most;
+end;
+
+-- The workspaces in which a group has a rota. A server looks for those that it must fetch.
+create function handraise.workspaces_with_rotas(at_most integer) returns setof text
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    select distinct c.workspace
+    from handraise.calendars as c
+    where c.rota is not null
+    order by c.workspace
+    limit workspaces_with_rotas.at_most;
 end;
 
 -- The workspaces in which a delivery is due. As in `due_workspaces`, many of one do not hide the others.
@@ -923,7 +1107,7 @@ $$;
 
 -- Only a move to another shard names these columns, and it brings them as they were; so the triggers cost nothing in other
 -- statements. What may change after the end is not among them: `consumed_at` once, `taken_back_at` once and only until it
--- is consumed, `reported_at` with `report` once, `unreached_at`. A question may also be archived, moved or erased.
+-- is consumed, `reported_at` with `report` once, `replaced_by` once, `unreached_at`. A question may also be archived, moved or erased.
 do $$
 declare
     kept text;
@@ -932,16 +1116,16 @@ begin
     loop
         execute format(
             'create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, '
-            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, replies, needs, evidence, ruling '
-            'on handraise.%I '
+            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, replies, replaces, topic, needs, evidence, '
+            'ruling, attachments on handraise.%I '
             'for each row when ('
             '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.quorum, '
             'old.veto, old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, '
-            'old.undo_for, old.replies, old.needs, old.evidence, old.ruling::text) '
+            'old.undo_for, old.replies, old.replaces, old.topic, old.needs, old.evidence, old.ruling::text, old.attachments::text) '
             'is distinct from '
             '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.quorum, '
             'new.veto, new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, '
-            'new.undo_for, new.replies, new.needs, new.evidence, new.ruling::text)) '
+            'new.undo_for, new.replies, new.replaces, new.topic, new.needs, new.evidence, new.ruling::text, new.attachments::text)) '
             'execute function handraise.refuse_change(''asked'')',
             kept
         );
@@ -965,6 +1149,12 @@ begin
             'old.taken_back_at is not null and new.taken_back_at is distinct from old.taken_back_at '
             'or new.taken_back_at is not null and new.consumed_at is not null) '
             'execute function handraise.refuse_change(''taken back'')',
+            kept
+        );
+        execute format(
+            'create trigger replaced_stays before update of replaced_by on handraise.%I '
+            'for each row when (old.replaced_by is not null and new.replaced_by is distinct from old.replaced_by) '
+            'execute function handraise.refuse_change(''replaced'')',
             kept
         );
         execute format(
@@ -1366,6 +1556,165 @@ begin atomic
         and (s.tool is null or s.tool = stops_of.form -> 'action' ->> 'tool');
 end;
 
+-- What was uploaded. `owner` is 'asker:' with the name of an asker, or 'person:' with the id of a person: only they can refer to
+-- it. It can be used once its bytes are `stored`, and until it is `removed_at`; then its bytes are deleted. `referred` says that
+-- a question may refer to it.
+create table handraise.files (
+    used_at       timestamptz not null,
+    removed_at    timestamptz,
+    size          bigint      not null,
+    stored        boolean     not null default false,
+    referred      boolean     not null default false,
+    workspace     text        collate "C" not null,
+    key           text        collate "C" not null,
+    owner         text        collate "C" not null,
+    digest        text        collate "C" not null,
+    media_type    text        collate "C" not null,
+    primary key (workspace, key)
+);
+
+create index files_by_owner on handraise.files (workspace, owner, digest);
+create index files_unused on handraise.files (used_at) where not referred;
+
+create policy found_when_unused on handraise.files for select to current_user using (true);
+
+-- Which question refers to which file. It is written before the question is: `checked` says that the question was found later.
+create table handraise.file_references (
+    at            timestamptz not null,
+    checked       boolean     not null default false,
+    workspace     text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    key           text        collate "C" not null,
+    primary key (workspace, question_id, key)
+);
+
+create index file_references_by_key on handraise.file_references (workspace, key);
+create index file_references_unchecked on handraise.file_references (at) where not checked;
+
+create policy found_when_unchecked on handraise.file_references for select to current_user using (true);
+
+-- The bytes of files, in parts, unless they are kept elsewhere.
+create table handraise.blobs (
+    place         integer     not null,
+    workspace     text        collate "C" not null,
+    key           text        collate "C" not null,
+    data          bytea       not null,
+    primary key (workspace, key, place)
+);
+
+-- Files are mostly compressed already.
+alter table handraise.blobs alter column data set storage external;
+
+-- Delete the bytes of a file that is removed. A server cannot delete those of another one.
+create function handraise.drop_blob(workspace text, key text) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform set_config('handraise.workspace', encode(convert_to(drop_blob.workspace, 'UTF8'), 'hex'), true);
+    delete from handraise.blobs as b
+    where b.workspace = drop_blob.workspace and b.key = drop_blob.key and exists (
+        select from handraise.files as f
+        where f.workspace = drop_blob.workspace and f.key = drop_blob.key and f.removed_at is not null
+    );
+end
+$$;
+
+-- Forget a file whose bytes are deleted.
+create function handraise.forget_file(workspace text, key text) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform handraise.drop_blob(forget_file.workspace, forget_file.key);
+    delete from handraise.files as f
+    where f.workspace = forget_file.workspace and f.key = forget_file.key and f.removed_at is not null;
+end
+$$;
+
+-- Remove the references of questions, and the bytes to which nothing else refers. The caller has entered the workspace.
+create function handraise.remove_references(workspace text, ids text[], now timestamptz) returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    keys text[];
+begin
+    with gone as (
+        delete from handraise.file_references as r
+        where r.workspace = remove_references.workspace and r.question_id = any (remove_references.ids)
+        returning r.key
+    )
+    select array_agg(distinct gone.key) into keys from gone;
+    if keys is null then
+        return;
+    end if;
+    -- Who refers to one of them at the same time has locked it, or waits until it is removed.
+    perform from handraise.files as f
+    where f.workspace = remove_references.workspace and f.key = any (keys)
+    order by f.key
+    for update;
+    update handraise.files as f
+    set referred = false, used_at = '-infinity', removed_at = coalesce(f.removed_at, remove_references.now)
+    where f.workspace = remove_references.workspace and f.key = any (keys) and not exists (
+        select from handraise.file_references as r where r.workspace = f.workspace and r.key = f.key
+    );
+    delete from handraise.blobs as b
+    using handraise.files as f
+    where b.workspace = remove_references.workspace and b.key = any (keys)
+        and f.workspace = b.workspace and f.key = b.key and f.removed_at is not null;
+end
+$$;
+
+-- Mark the files that nothing refers to, in all workspaces, and return those whose bytes are to be deleted. A reference to a
+-- question that was never stored does not count.
+create function handraise.take_unused_files(now timestamptz, before timestamptz, at_most integer)
+    returns table (place text, name text)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    home text := coalesce(current_setting('handraise.workspace', true), '');
+    old record;
+    gone bigint;
+begin
+    for old in
+        (select r.workspace from handraise.file_references as r where not r.checked and r.at < before limit at_most)
+        union
+        (select f.workspace from handraise.files as f where not f.referred and f.used_at < before limit at_most)
+    loop
+        continue when not handraise.is_tidied(old.workspace);
+        perform set_config('handraise.workspace', encode(convert_to(old.workspace, 'UTF8'), 'hex'), true);
+        delete from handraise.file_references as r
+        where r.workspace = old.workspace and not r.checked and r.at < before
+            and not exists (
+                select from handraise.questions as q where q.workspace = r.workspace and q.id = r.question_id
+            )
+            and not exists (
+                select from handraise.archive_index as x where x.workspace = r.workspace and x.id = r.question_id
+            );
+        get diagnostics gone = row_count;
+        update handraise.file_references as r set checked = true
+        where r.workspace = old.workspace and not r.checked and r.at < before;
+        if gone > 0 then
+            update handraise.files as f set referred = false
+            where f.workspace = old.workspace and f.referred and f.used_at < before and not exists (
+                select from handraise.file_references as r where r.workspace = f.workspace and r.key = f.key
+            );
+        end if;
+        -- Who refers to a file makes it used and referred, so this is decided again for a file that was locked.
+        update handraise.files as f set removed_at = now
+        where f.workspace = old.workspace and not f.referred and f.used_at < before and f.removed_at is null
+            and not exists (
+                select from handraise.file_references as r where r.workspace = f.workspace and r.key = f.key
+            );
+        return query
+        select f.workspace, f.key
+        from handraise.files as f
+        where f.workspace = old.workspace and not f.referred and f.used_at < before and f.removed_at is not null
+        order by f.used_at
+        limit at_most;
+    end loop;
+    perform set_config('handraise.workspace', home, true);
+end
+$$;
+
 -- What is neither removed nor erased: a whole workspace, or one question of it.
 create table handraise.holds (
     since         timestamptz not null,
@@ -1624,7 +1973,7 @@ end
 $$;
 
 -- Delete copied questions from `questions`, and return how many. Never waits: what another transaction has locked stays for
--- the next time. What changed since a question was copied (consumed, taken back, reported, unreached) goes to the archive.
+-- the next time. What changed since a question was copied (consumed, taken back, reported, unreached, replaced) goes to the archive.
 create function handraise.leave_copied(workspaces text[], ids text[]) returns bigint
     language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -1650,7 +1999,8 @@ begin
             ) as x
             cross join lateral (
                 select
-                    q.ctid as place, q.id, q.settled_at, q.consumed_at, q.taken_back_at, q.reported_at, q.report, q.unreached_at
+                    q.ctid as place, q.id, q.settled_at, q.consumed_at, q.taken_back_at, q.reported_at, q.report, q.unreached_at,
+                    q.replaced_by
                 from handraise.questions as q
                 where q.workspace = old.workspace and q.id = c.id and q.settled_at is not null
                 limit 1
@@ -1660,13 +2010,13 @@ begin
         changed as (
             update handraise.archive as a
             set consumed_at = free.consumed_at, taken_back_at = free.taken_back_at, reported_at = free.reported_at,
-                report = free.report, unreached_at = free.unreached_at
+                report = free.report, unreached_at = free.unreached_at, replaced_by = free.replaced_by
             from free
             where a.workspace = old.workspace and a.id = free.id and a.settled_at = free.settled_at
                 and a.id = any (array(
                     select f.id from free as f
                     where f.consumed_at is not null or f.taken_back_at is not null or f.reported_at is not null
-                        or f.unreached_at is not null
+                        or f.unreached_at is not null or f.replaced_by is not null
                 ))
         )
         delete from handraise.questions as q where q.ctid = any (array(select free.place from free));
@@ -1785,6 +2135,7 @@ begin
         perform handraise.note_removals(old.workspace, ids, 'removed', null, now);
         delete from handraise.events as e where e.workspace = old.workspace and e.question_id = any (ids);
         delete from handraise.deliveries as d where d.workspace = old.workspace and d.question_id = any (ids);
+        perform handraise.remove_references(old.workspace, ids, now);
         delete from handraise.salts as s where s.workspace = old.workspace and s.question_id = any (ids);
         removed := removed + cardinality(ids);
     end loop;
@@ -1879,6 +2230,7 @@ begin
     delete from handraise.deliveries as d
     where d.workspace = erase_questions.workspace and d.question_id = any (gone);
     delete from handraise.outbox as o where o.workspace = erase_questions.workspace and o.question_id = any (gone);
+    perform handraise.remove_references(erase_questions.workspace, gone, erase_questions.now);
     delete from handraise.question_links as l
     where l.workspace = erase_questions.workspace and l.question_id = any (gone);
     delete from handraise.grants as g where g.workspace = erase_questions.workspace and g.question_id = any (gone);
@@ -1926,12 +2278,17 @@ begin
     using handraise.events_about(erase_person.workspace, erase_person.person) as c
     where e.workspace = c.workspace and e.transaction = c.transaction and e.number = c.number;
     delete from handraise.people as p where p.workspace = erase_person.workspace and p.id = erase_person.person;
+    update handraise.people as p set deputy = null
+    where p.workspace = erase_person.workspace and p.deputy = erase_person.person;
     delete from handraise.addresses as a
     where a.workspace = erase_person.workspace and a.recipient = erase_person.person;
     delete from handraise.deliveries as d
     where d.workspace = erase_person.workspace and d.recipient = erase_person.person;
     delete from handraise.requests as r
     where r.workspace = erase_person.workspace and starts_with(r.actor, 'person:' || erase_person.person || ' since ');
+    update handraise.files as f
+    set owner = 'erased:' || f.key, used_at = case when f.referred then f.used_at else '-infinity' end
+    where f.workspace = erase_person.workspace and f.owner = 'person:' || erase_person.person;
     update handraise.agent_keys as k
     set created_by = case k.created_by when erase_person.person then 'erased' else k.created_by end,
         revoked_by = case k.revoked_by when erase_person.person then 'erased' else k.revoked_by end
@@ -2021,6 +2378,9 @@ begin
         to handraise_app;
     grant insert on handraise.changes to handraise_app;
     grant select, insert on handraise.events, handraise.salts, handraise.holds, handraise.policies to handraise_app;
+    -- Only functions remove references, files and bytes.
+    grant select, insert on handraise.files, handraise.file_references, handraise.blobs to handraise_app;
+    grant update (used_at, stored, referred) on handraise.files to handraise_app;
     -- A desk may complete a move that has been decided.
     grant select, update on handraise.archive, handraise.homes to handraise_app;
     grant select, insert, update
@@ -2032,14 +2392,16 @@ begin
             handraise.rule_suspensions, handraise.stops, handraise.passkey_nonces
         to handraise_app;
     grant select, insert, update, delete
-        on handraise.inbox, handraise.listeners, handraise.people, handraise.requests, handraise.addresses,
+        on handraise.inbox, handraise.listeners, handraise.people, handraise.calendars, handraise.requests,
+            handraise.addresses,
             handraise.passkeys
         to handraise_app;
     grant execute
         on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
-            handraise.workspaces_with_entries, handraise.workspaces_with_due, handraise.copy_settled,
+            handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.copy_settled,
             handraise.leave_copied, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
-            handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep
+            handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep,
+            handraise.take_unused_files, handraise.forget_file, handraise.drop_blob
         to handraise_app;
     if to_regrole('handraise_keeper') is not null then
         grant usage on schema handraise to handraise_keeper;
@@ -2058,12 +2420,13 @@ $$;
 
 revoke execute
     on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
-        handraise.workspaces_with_entries, handraise.workspaces_with_due, handraise.add_archive_month,
+        handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.add_archive_month,
         handraise.is_tidied, handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
         handraise.drop_archive_months, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
         handraise.raise_epoch, handraise.move_in, handraise.raise_fences, handraise.unsealed_workspaces,
         handraise.append_seal, handraise.note_removals, handraise.erase_questions, handraise.events_about,
-        handraise.erase_person, handraise.shortest_keep, handraise.allow_app
+        handraise.erase_person, handraise.shortest_keep, handraise.allow_app, handraise.remove_references,
+        handraise.take_unused_files, handraise.forget_file, handraise.drop_blob
     from public;
 
 do $$

@@ -20,7 +20,7 @@ create table questions (
     workspace     text    not null,
     id            text    not null,
     status        text    not null default 'pending'
-        check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')),
+        check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')),
     asker         text    not null,
     key           text,
     -- A key is its asker's own, so that nobody can take another's. Askers that share one on purpose say so.
@@ -30,6 +30,20 @@ create table questions (
     -- The span in which the question was asked, as a W3C traceparent: the span of an answer links to it.
     trace         text,
     recipients    text    not null,
+    -- Who is asked besides: deputies, and those whom somebody brought in. Null is nobody.
+    added         text,
+    -- Who does not want it in their inbox, and until when, in microseconds since 1970. Null is nobody.
+    aside         text,
+    -- Who is working on the answer, as far as they said, and until when.
+    taken_by      text,
+    taken_until   integer,
+    -- The question of the same asker that this one replaces, and the one that replaced this one.
+    replaces      text,
+    replaced_by   text,
+    -- What is asked, across askers; what equal questions of one topic have in common; and the one that this one follows.
+    topic         text,
+    topic_key     text,
+    follows       text,
     quorum          integer not null,
     veto          integer not null,
     attempts      integer not null default 0,
@@ -76,6 +90,8 @@ create table questions (
     ruling        text,
     outcome       text,
     report        text,
+    -- The descriptions of its files. Null is none.
+    attachments   text,
     primary key (workspace, id),
     check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null)),
     check ((reported_at is null) = (report is null))
@@ -86,10 +102,10 @@ create unique index questions_by_owner_and_key
 
 -- What was asked and how it ended never changes (P6), by whatever statement. What may change after the end is not among
 -- these columns: `consumed_at` once, `taken_back_at` once and only until it is consumed, `reported_at` with `report` once,
--- `unreached_at`.
+-- `replaced_by` once, `unreached_at`.
 create trigger asked_stays before update of
     id, asked_at, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context,
-    state, steps, undo_for, replies, needs, evidence, ruling
+    state, steps, undo_for, replies, replaces, topic, needs, evidence, ruling, attachments
 on questions
 begin
     select raise(abort, 'what was asked does not change');
@@ -97,8 +113,16 @@ end;
 
 create trigger settled_stays before update of status, settled_at, outcome, votes, missing, thread on questions
 when old.status <> 'pending'
+    and (new.status, new.settled_at, new.outcome, new.votes, new.missing, new.thread)
+        is not (old.status, old.settled_at, old.outcome, old.votes, old.missing, old.thread)
 begin
     select raise(abort, 'what was settled does not change');
+end;
+
+create trigger replaced_stays before update of replaced_by on questions
+when old.replaced_by is not null and new.replaced_by is not old.replaced_by
+begin
+    select raise(abort, 'a question is replaced once');
 end;
 
 create trigger consumed_stays before update of consumed_at on questions
@@ -137,8 +161,16 @@ create table inbox (
     urgency       integer not null default 1130297953353731,
     -- The same for questions of one asker that are equal. Null is like no other.
     likeness      integer,
+    -- As in `questions`.
+    aside         text,
+    -- Of the main row: the topic of a question that others can follow, or the question that this one follows.
+    topic_key     text,
+    follows       text,
     primary key (workspace, question_id, recipient)
 ) strict, without rowid;
+
+create unique index inbox_by_topic on inbox (workspace, topic_key) where topic_key is not null;
+create index inbox_by_followed on inbox (workspace, follows, question_id) where follows is not null;
 
 create index inbox_by_recipient on inbox (workspace, recipient, question_id) where open;
 create index inbox_by_urgency on inbox (workspace, recipient, urgency, question_id) where open;
@@ -203,7 +235,7 @@ create index grants_by_question on grants (workspace, question_id);
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it: lower() knows only
 -- ASCII here. `identity` is the account at an OIDC provider that the person first came with: a digest of its issuer and
--- subject. `language` and `time_zone` are what they chose to read in.
+-- subject. `language` and `time_zone` are what they chose to read in. While they are away, `deputy` answers for them.
 create table people (
     workspace     text    not null,
     id            text    not null,
@@ -216,10 +248,16 @@ create table people (
     signed_in_at  integer,
     language      text,
     time_zone     text,
+    away_from     integer,
+    away_until    integer,
+    deputy        text,
     primary key (workspace, id),
     unique (workspace, email_folded),
-    check ((email is null) = (email_folded is null))
+    check ((email is null) = (email_folded is null)),
+    check ((away_from is null) = (away_until is null) and (deputy is null or away_until is not null))
 ) strict, without rowid;
+
+create index people_away on people (workspace, away_until) where away_until is not null;
 
 create table members (
     workspace     text    not null,
@@ -229,6 +267,21 @@ create table members (
 ) strict, without rowid;
 
 create index members_by_person on members (workspace, person);
+
+-- When a group works, and the calendar that says who of it is on duty; without a name, those of the workspace. `rota` is an
+-- address or `file`, `ics` its text as it was last fetched, and `shifts` who is on duty when, around that time.
+create table calendars (
+    workspace     text    not null,
+    group_name    text    not null,
+    hours         text,
+    rota          text,
+    ics           text,
+    shifts        text,
+    fetched_at    integer,
+    tried_at      integer,
+    problem       text,
+    primary key (workspace, group_name)
+) strict, without rowid;
 
 create view people_with_groups as
 select
@@ -366,13 +419,15 @@ select q.workspace, q.id, r.value from questions as q, json_each(q.recipients) a
 union all
 select q.workspace, q.id, t.value
 from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
-where q.recipients <> '[]' and s.key < q.steps_taken;
+where q.recipients <> '[]' and s.key < q.steps_taken
+union all
+select q.workspace, q.id, a.value from questions as q, json_each(q.added) as a where q.recipients <> '[]';
 
 -- When the next step of each question's timeline is due; null if none is left. After a late step, the next one waits at least
 -- ten minutes, or as long as was planned between the two if that is less. While it is the asker's turn, only the end is due.
 create view next_steps as
 select q.workspace, q.id, case
-    when q.asked_back > 0 then q.expires_at
+    when q.asked_back > 0 or q.follows is not null then q.expires_at
     when q.steps_taken = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer)
     else max(
         q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
@@ -489,13 +544,13 @@ create trigger add_outbox_entry after insert on events
 when (
         new.kind in (
             'asked', 'reminded', 'escalated', 'noted', 'replied', 'answered', 'declined', 'expired', 'withdrawn',
-            'exhausted', 'reported'
+            'exhausted', 'returned', 'reported', 'brought_in', 'handed_over', 'opened'
         )
         or new.kind = 'voted' and new.data -> '$.to' is not null
     )
     and (
         exists (select 1 from addresses where workspace = new.workspace)
-        or new.kind not in ('asked', 'reminded', 'escalated', 'noted', 'replied', 'voted')
+        or new.kind not in ('asked', 'reminded', 'escalated', 'noted', 'replied', 'voted', 'brought_in', 'handed_over', 'opened')
             and exists (select 1 from deliveries where workspace = new.workspace and question_id = new.question_id)
     )
 begin
@@ -504,6 +559,7 @@ begin
         new.workspace, new.question_id, new.kind, new.at,
         case
             when new.kind in ('escalated', 'voted') then json_object('to', new.data -> '$.to')
+            when new.kind in ('brought_in', 'handed_over') then json_object('to', new.data -> '$.to', 'by', new.actor)
             when new.kind = 'noted' then json_object('by', new.actor)
         end
     );
@@ -602,3 +658,48 @@ create table holds (
     actor         text    not null,
     primary key (workspace, name)
 ) strict, without rowid;
+
+
+-- == Files ==
+
+-- What was uploaded. `owner` is 'asker:' with the name of an asker, or 'person:' with the id of a person: only they can refer to
+-- it. It can be used once its bytes are `stored`, and until it is `removed_at`; then its bytes are deleted. `referred` says that
+-- a question may refer to it.
+create table files (
+    workspace     text    not null,
+    key           text    not null,
+    owner         text    not null,
+    digest        text    not null,
+    media_type    text    not null,
+    size          integer not null,
+    used_at       integer not null,
+    stored        integer not null default 0,
+    referred      integer not null default 0,
+    removed_at    integer,
+    primary key (workspace, key)
+) strict, without rowid;
+
+create index files_by_owner on files (workspace, owner, digest);
+create index files_unused on files (used_at) where not referred;
+
+-- Which question refers to which file. It is written before the question is: `checked` says that the question was found later.
+create table file_references (
+    workspace     text    not null,
+    question_id   text    not null,
+    key           text    not null,
+    at            integer not null,
+    checked       integer not null default 0,
+    primary key (workspace, question_id, key)
+) strict, without rowid;
+
+create index file_references_by_key on file_references (workspace, key);
+create index file_references_unchecked on file_references (at) where not checked;
+
+-- The bytes of files, in parts, unless they are kept elsewhere.
+create table blobs (
+    workspace     text    not null,
+    key           text    not null,
+    place         integer not null,
+    data          blob    not null,
+    primary key (workspace, key, place)
+) strict;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 from urllib.parse import quote
 from zoneinfo import available_timezones
@@ -13,9 +13,13 @@ from zoneinfo import available_timezones
 from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
+from handraise.model.away import Away
+from handraise.model.errors import InvalidRequest
 from handraise.model.grants import Grant
-from handraise.model.identities import Role, Session
+from handraise.model.identities import Person, Role, Session
 from handraise.model.visible import visible_line
+from handraise.presentation.away_text import first_moment
+from handraise.presentation.error_text import error_text
 from handraise.presentation.names import person_name
 from handraise.presentation.translation import (
     find_time_zone,
@@ -23,14 +27,17 @@ from handraise.presentation.translation import (
     gettext_noop,
     language_name,
     languages,
+    local_time,
 )
 from handraise.server.api.admin_routes import GrantId, revoke_grant
+from handraise.server.api.away_routes import come_back, go_away
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
+from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.page_texts import When, since, when
 from handraise.server.web.inbox.passkey_pages import passkey_section
-from handraise.server.web.pages import PageRoute, live_page
+from handraise.server.web.pages import PageRoute, live_page, message
 from handraise.server.web.sign_in import SessionId, end_one, sessions_of
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -42,6 +49,7 @@ _SIGN_IN_METHODS = {
 }
 _AT_ONCE = 200
 _MOST_READ = 5_000
+_MOST_PROPOSED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +91,9 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         is_https=ctx.settings.is_https,
         languages={each: language_name(each) for each in languages()},
         zones=_time_zones(),
+        away=await own_absence(ctx.directory, person, now, coming=True),
+        today=local_time(now).date().isoformat(),
+        colleagues=await _colleagues(ctx, person),
         passkeys=await passkey_section(ctx, caller),
         grants=await _grants(ctx, caller),
         sessions=[_other_session(each, now) for each in await _other_sessions(ctx, caller)],
@@ -105,6 +116,43 @@ async def set_preferences_here(
         time_zone=time_zone if find_time_zone(time_zone) else None,
     )
     return RedirectResponse("/me#reading", 303)
+
+
+@pages.post("/me/away")
+async def go_away_here(
+    ctx: Context,
+    caller: CurrentPerson,
+    *,
+    first: Annotated[str, Form(max_length=10)] = "",
+    last: Annotated[str, Form(max_length=10)] = "",
+    deputy: Annotated[str, Form(max_length=200)] = "",
+) -> Response:
+    """Say that you are away from the first to the last day, and who answers for you."""
+    now = datetime.now(UTC)
+    try:
+        begins = first_moment(date.fromisoformat(first)) if first else now
+        ends = first_moment(date.fromisoformat(last) + timedelta(days=1))
+    except (ValueError, OverflowError):
+        return _not_away(gettext("Give the last day on which you are away."))
+    away = Away(starts=max(begins, now), until=ends, deputy=deputy.strip() or None)
+    try:
+        await go_away(ctx, caller.person, away, by=caller.person.id)
+    except InvalidRequest as invalid:
+        return _not_away("; ".join(error_text(each.message) for each in invalid.problems))
+    return RedirectResponse("/me#away", 303)
+
+
+@pages.post("/me/back")
+async def come_back_here(ctx: Context, caller: CurrentPerson) -> Response:
+    """Say that you are back."""
+    await come_back(ctx, caller.person, by=caller.person.id)
+    return RedirectResponse("/", 303)
+
+
+def _not_away(why: str) -> Response:
+    return message(
+        gettext("That is not a period"), why, status=422, lead=("/me#away", gettext("Back to your settings"))
+    )
 
 
 @pages.post("/me/sessions/end-others")
@@ -144,6 +192,13 @@ def _time_zones() -> Sequence[str]:
         "Pacific",
     )
     return ("UTC", *sorted(name for name in available_timezones() if name.startswith(regions)))
+
+
+async def _colleagues(ctx: ServerContext, person: Person) -> list[str]:
+    """Who is in a group with this person, to be proposed as a deputy."""
+    groups = await ctx.directory.groups(person.workspace) if person.groups else {}
+    together = {name for group in person.groups for name in groups.get(group, ())}
+    return sorted(visible_line(name) for name in together - {person.id})[:_MOST_PROPOSED]
 
 
 async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[ActiveGrant]:

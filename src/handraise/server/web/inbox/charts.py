@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from handraise.presentation.translation import gettext, grouped
 
-Tone = Literal["main", "other", "loud"]
+Tone = Literal["main", "back", "other", "loud"]
 
 _ROW = 2.9
 _LINE = 1.5

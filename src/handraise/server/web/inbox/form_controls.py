@@ -7,15 +7,30 @@ the value that a desk takes; the desk checks whether it fits.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoice, Open, SimpleForm
+from markupsafe import Markup
+
+from handraise.model.attachments import MAX_FILE_BYTES
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    File,
+    MultiChoice,
+    Open,
+    Option,
+    SimpleForm,
+)
 from handraise.model.json_values import Json
 from handraise.model.problems import Problem
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.brief_text import Preview, preview_title
 from handraise.presentation.form_parts import (
     Entered,
     Part,
@@ -29,6 +44,7 @@ from handraise.presentation.form_parts import (
 )
 from handraise.presentation.form_text import hint_of, pattern_hint
 from handraise.presentation.translation import gettext
+from handraise.server.web.inbox.agent_text import formatted
 
 Submitted: TypeAlias = Mapping[str, Sequence[str]]
 """What a browser sent: every value under its name."""
@@ -47,16 +63,27 @@ ZONES = tuple(
 )
 """The offsets from UTC that are in use somewhere."""
 
-ControlKind = Literal["one", "several", "line", "lines", "date", "datetime"]
+_LONG_PREVIEW, _LONG_LINES = 1_500, 25
+ControlKind = Literal["one", "several", "line", "lines", "date", "datetime", "file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Something to tick. `value` is what the browser sends for it."""
+    """Something to tick. `value` is what the browser sends for it.
+
+    `recommended` is our sentence that the agent recommends it, `reason` the agent's reason, and `preview` what the agent
+    shows of it.
+    """
 
     value: str
     label: str
     description: str | None = None
+    recommended: str | None = None
+    reason: str | None = None
+    preview: Markup | None = None
+    preview_title: str = ""
+    is_long: bool = False
+    """Whether the preview is folded away at first."""
     ticked: bool = False
     ours: bool = False
     """Whether the label is our word, not the agent's."""
@@ -84,6 +111,10 @@ class Control:
     zone: str = "+00:00"
     keyboard: str | None = None
     problems: tuple[str, ...] = ()
+    file: str | None = None
+    """The name of the file that was uploaded before, with its description as `text`."""
+    accept: str = ""
+    most_bytes: int = 0
     suggestion: str | None = None
     """The agent's default, if not all of it can be seen."""
 
@@ -143,6 +174,9 @@ def _name(part: Part) -> str:
 def _control(part: Part, state: _State, problems: Sequence[Problem]) -> Control:
     form = part.form
     text, zone = state.text, state.zone
+    misfits = tuple(visible(each.message) for each in problems if is_about(part, each))
+    if misfits and isinstance(form, File):
+        text = ""  # another one must be chosen
     return Control(
         kind=_kind(part, text),
         name=_name(part),
@@ -151,7 +185,8 @@ def _control(part: Part, state: _State, problems: Sequence[Problem]) -> Control:
         # An argument is folded away, and a browser cannot insist on a hidden control.
         required=part.required
         and not part.is_argument
-        and not (isinstance(form, Open) and part.may_be_empty),
+        and not (isinstance(form, Open) and part.may_be_empty)
+        and not (isinstance(form, File) and bool(text)),
         optional=not part.required,
         hint=_hint(form),
         ticks=tuple(_ticks(part, state)),
@@ -159,7 +194,10 @@ def _control(part: Part, state: _State, problems: Sequence[Problem]) -> Control:
         other=state.other if part.has_other else None,
         zone=zone,
         keyboard=_keyboard(form),
-        problems=tuple(visible(each.message) for each in problems if is_about(part, each)),
+        file=_file_name(form, text),
+        accept=",".join(form.accept) if isinstance(form, File) else "",
+        most_bytes=(form.max_bytes or MAX_FILE_BYTES) if isinstance(form, File) else 0,
+        problems=misfits,
         suggestion=None if is_seen(part.default) else visible(str(part.default)),
     )
 
@@ -179,13 +217,15 @@ def _kind(part: Part, text: str) -> ControlKind:
             return "datetime"
         case Open():
             return "line"
+        case File():
+            return "file"
         case _:
             assert_never(form)
 
 
 def _ticks(part: Part, state: _State) -> Iterator[Tick]:
     form = part.form
-    if isinstance(form, Open):
+    if isinstance(form, Open | File):
         return
     is_ours = isinstance(form, Confirm)
     for value, option in zip(_values(part), part.options, strict=True):
@@ -193,13 +233,27 @@ def _ticks(part: Part, state: _State) -> Iterator[Tick]:
             value=value,
             label=visible_line(option.label),
             description=None if option.description is None else visible(option.description),
+            recommended=gettext("The agent recommends this") if option.recommended else None,
+            reason=None if option.reason is None else visible_line(option.reason),
             ticked=value in state.ticked,
             ours=is_ours,
+            **_preview(option),
         )
     if part.has_other:
         yield Tick(value=OTHER, label=gettext("Other"), ticked=OTHER in state.ticked, ours=True)
     if not part.required and not isinstance(form, MultiChoice):
         yield Tick(value=NOTHING, label=gettext("Leave it open"), ticked=not state.ticked, ours=True)
+
+
+def _preview(option: Option) -> dict[str, Any]:
+    """What the agent shows of an option."""
+    if option.preview is None:
+        return {}
+    return {
+        "preview": formatted(option.preview),
+        "preview_title": preview_title(Preview(visible_line(option.label), option.preview)),
+        "is_long": len(option.preview) > _LONG_PREVIEW or option.preview.count("\n") >= _LONG_LINES,
+    }
 
 
 def _values(part: Part) -> Sequence[str]:
@@ -236,6 +290,8 @@ def _keyboard(form: SimpleForm) -> str | None:
 def _state_of(part: Part) -> _State:
     """The first content of a control."""
     first = initial(part)
+    if isinstance(part.form, File):
+        return _State()
     if isinstance(part.form, Open):
         return _split_instant(first.text) if part.form.type == "datetime" else _State(text=first.text)
     values = _values(part)
@@ -247,6 +303,8 @@ def _sent(part: Part, submitted: Submitted) -> _State:
     """The content of a control when the browser sent it."""
     name = _name(part)
     values = submitted.get(name, ())
+    if isinstance(part.form, File):
+        return _State(text=next(iter(submitted.get(f"{name}.file", ())), ""))
     if isinstance(part.form, Open):
         text = unix_lines(values[0]) if values else ""
         zone = next(iter(submitted.get(f"{name}.zone", ())), "+00:00")
@@ -257,6 +315,8 @@ def _sent(part: Part, submitted: Submitted) -> _State:
 
 def _entered(part: Part, state: _State) -> Entered:
     """The content of a control, in the form that every place uses."""
+    if isinstance(part.form, File):
+        return Entered(file=_file_in(state.text))
     if isinstance(part.form, Open):
         return Entered(text=_instant(state) if part.form.type == "datetime" else state.text)
     places = {value: place for place, value in enumerate(_values(part))}
@@ -264,6 +324,28 @@ def _entered(part: Part, state: _State) -> Entered:
     picked = frozenset(places.get(each, len(places)) for each in state.ticked - {OTHER})
     wants_other = OTHER in state.ticked or bool(state.other.strip())
     return Entered(picked, other=state.other if wants_other else None)
+
+
+def file_names(form: AnyForm) -> Mapping[str, str]:
+    """The names in the HTML of the controls that take a file, and where each is in the answer."""
+    return {_name(part): part.path for part in parts_of(form) if isinstance(part.form, File)}
+
+
+def _file_name(form: SimpleForm, text: str) -> str | None:
+    """The name of the file that was uploaded before."""
+    found = _file_in(text) if isinstance(form, File) else None
+    return None if found is None else visible_line(str(found.get("name")))
+
+
+def _file_in(text: str) -> dict[str, Json] | None:
+    """The description of a file in a hidden control. The desk checks it."""
+    if not text:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _instant(state: _State) -> str:

@@ -240,11 +240,19 @@ def _is_missed(ending: Ending) -> bool:
     return ending.status in (Status.EXPIRED, Status.EXHAUSTED)
 
 
+def _series_of(ending: Ending) -> int:
+    if _by_person(ending):
+        return 0
+    if ending.status is Status.RETURNED:
+        return 1
+    return 3 if _is_missed(ending) else 2
+
+
 def _over_time(span: Span, starts: Sequence[datetime], endings: Sequence[Ending]) -> Panel:
-    counts = [[0, 0, 0] for _ in starts]
+    counts = [[0, 0, 0, 0] for _ in starts]
     for each in endings:
         place = bisect_right(starts, each.settled_at) - 1
-        counts[max(place, 0)][0 if _by_person(each) else 2 if _is_missed(each) else 1] += 1
+        counts[max(place, 0)][_series_of(each)] += 1
     drawn = [
         Column(label=span.label(start), counts=tuple(some), tick=span.tick(start, place))
         for place, (start, some) in enumerate(zip(starts, counts, strict=True))
@@ -252,6 +260,7 @@ def _over_time(span: Span, starts: Sequence[datetime], endings: Sequence[Ending]
     hourly = span.step == _HOUR
     series = (
         Series(gettext("answered by people"), "main"),
+        Series(gettext("sent back"), "back"),
         Series(gettext("ended otherwise"), "other"),
         Series(gettext("expired or exhausted"), "loud"),
     )
@@ -323,6 +332,7 @@ def _ways(endings: Sequence[Ending]) -> Panel:
         (gettext("Approved by a grant"), Status.ANSWERED, "grant", "other"),
         (gettext("Default taken, nobody answered"), Status.ANSWERED, "default", "other"),
         (gettext("Declined by a person"), Status.DECLINED, "person", "other"),
+        (gettext("Sent back by a person"), Status.RETURNED, "person", "back"),
         (gettext("Withdrawn by the agent"), Status.WITHDRAWN, "person", "other"),
         (gettext("Expired, nobody answered"), Status.EXPIRED, "person", "loud"),
         (gettext("Exhausted, no answer fitted"), Status.EXHAUSTED, "person", "loud"),

@@ -11,7 +11,7 @@ from handraise.model.deliveries import Delivery, DeliveryStatus, Reason
 from handraise.model.events import Event
 from handraise.model.evidence import PASSKEY_VOUCHED, VOUCHED
 from handraise.model.forms import Approval, Scope
-from handraise.model.outcomes import Answered, Declined, Outcome
+from handraise.model.outcomes import Answered, Declined, Outcome, Returned
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.presentation.event_text import event_text
@@ -43,6 +43,7 @@ _TOLD: dict[Reason, str] = {
     "asked": gettext_noop("A message for {recipient} through {channel}"),
     "reminded": gettext_noop("A reminder for {recipient} through {channel}"),
     "escalated": gettext_noop("A message about the escalation for {recipient} through {channel}"),
+    "brought_in": gettext_noop("A message for {recipient}, who was brought in, through {channel}"),
     "noted": gettext_noop("A message about the note for {recipient} through {channel}"),
     "replied": gettext_noop("A message about the reply for {recipient} through {channel}"),
 }
@@ -137,13 +138,13 @@ def audience_of(question: Question, me: str) -> str:
 def outcome_in_words(question: Question, me: str) -> str:
     """How a question ended, in one sentence of ours; the answer or the reason is shown beside it."""
     outcome = question.outcome
-    channel = outcome.channel if isinstance(outcome, (Answered, Declined)) else None
+    channel = outcome.channel if isinstance(outcome, (Answered, Declined, Returned)) else None
     return outcome_text(question, viewer=me).through(channel)
 
 
 def evidence_in_words(outcome: Outcome) -> str | None:
     """How sure we are that it was this person."""
-    evidence = outcome.evidence if isinstance(outcome, (Answered, Declined)) else None
+    evidence = outcome.evidence if isinstance(outcome, (Answered, Declined, Returned)) else None
     return None if evidence is None else _sure(evidence)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.attachments import Attachment, attached_in
 from handraise.model.events import Event
-from handraise.model.forms import Approval, Confirm, Scope
+from handraise.model.forms import Approval, Confirm, Scope, takes_files
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.outcomes import Answered
 from handraise.model.people import may_respond, may_take_back
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
@@ -24,14 +27,25 @@ from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox, Policies
 from handraise.presentation.answer_text import AnswerPart, answer_parts
+from handraise.presentation.brief_text import (
+    brief_links,
+    brief_rows,
+    brief_title,
+    preview_title,
+    previews_of,
+)
 from handraise.presentation.error_text import error_text
 from handraise.presentation.markdown import one_line
+from handraise.presentation.names import display_name, listed
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.ruling_text import ruling_lines
 from handraise.presentation.times import span
 from handraise.presentation.translation import gettext
 from handraise.server.passkeys.passkey_use import PasskeyUse
 from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
+from handraise.server.web.inbox.away_view import away_lines
+from handraise.server.web.inbox.earlier_view import MaySee, earlier_of, later_of
+from handraise.server.web.inbox.file_view import FilePlaces, files_of
 from handraise.server.web.inbox.form_controls import (
     ZONES,
     Submitted,
@@ -49,6 +63,7 @@ from handraise.server.web.inbox.page_texts import (
     since,
 )
 from handraise.server.web.inbox.queue_page import is_soon, kind_in_words
+from handraise.server.web.inbox.sharing_view import SHARING, SharingView, names_to_bring_in, sharing_of
 from handraise.server.web.inbox.status_view import (
     action_heading,
     ahead_of,
@@ -63,6 +78,8 @@ from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, live_page
 
 CHANNEL = "web"
+PEOPLE_AT_ONCE = 500
+"""How many people of the directory a page offers."""
 ONCE: Scope = "once"
 
 _LONG_TEXT = 1_500
@@ -71,6 +88,7 @@ _LONG_CONTEXT = 2_000
 _LONGEST_OPEN = 20_000
 _LONGEST_NAMES = 80
 _LONGEST_TITLE = 60
+_MOST_FOLLOWERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +130,12 @@ class AnswerContext:
     other_page: OtherPage | None = None
     """Where it must be answered, if not here."""
     passkey: PasskeyNeed | None = None
+    shares: bool = False
+    """Whether this page can share the question with others: only with a session."""
+    may_see: MaySee | None = None
+    """Which other questions this person may see; None if the page is for this one only."""
+    files: FilePlaces | None = None
+    """Where files can be downloaded, if this person is signed in."""
     outbox: Outbox | None = None
     """The deliveries of the question, if this person may see them."""
     layout: str = "app.html"
@@ -131,6 +155,11 @@ class Submission:
     """How many messages of the conversation an approval covers that was refused for that; None otherwise."""
 
     @property
+    def do(self) -> str:
+        """What the person wants to do besides answering; empty if they answer."""
+        return next(iter(self.submitted.get("do", ())), "")
+
+    @property
     def message(self) -> str | None:
         """What the person wrote to the agent or to the other people; None if they sent something else."""
         if self.submitted.get("do") not in (["ask-back"], ["note"]):
@@ -140,7 +169,7 @@ class Submission:
     @property
     def typed(self) -> Submitted | None:
         """What the person typed into the form; None if they sent another one."""
-        is_other = self.message is not None or "agree" in self.submitted
+        is_other = self.message is not None or "agree" in self.submitted or self.do in SHARING
         return None if is_other or not self.submitted else self.submitted
 
 
@@ -151,7 +180,7 @@ async def show(
     me, now = context.person.id, datetime.now(UTC)
     events = await context.desk.history(question.id)
     covered = None if submission is None else submission.covered
-    thread = thread_of(question, messages_of(events), me=me, now=now, covered=covered)
+    thread = thread_of(question, messages_of(events), me=me, now=now, covered=covered, files=context.files)
     story = history_lines(question, list(map(without_message, events)), me)
     if context.outbox is not None:
         admin = context.person.role is Role.ADMIN
@@ -163,10 +192,13 @@ async def show(
     problems = () if submission is None else tuple(map(_translated, submission.problems))
     message = None if submission is None else submission.message
     typed = None if submission is None else submission.typed
-    misfits = problems if message is None else ()
-    declining = (typed or {}).get("do") == ["decline"]
-    values = _common_values(context, question) | _agent_content(question)
+    do = "" if submission is None else submission.do
+    is_answer = message is None and do != "send back" and do not in SHARING
+    misfits = problems if is_answer else ()
+    refuses = do in ("decline", "send back")
+    values = _common_values(context, question) | _agent_content(context, question)
     values |= {
+        "previews": () if may_answer else _previews(question),
         "may_answer": may_answer,
         "shown_digest": (
             digest_shown(context, question, thread_digest(messages_of(events))) if may_answer else None
@@ -174,21 +206,30 @@ async def show(
         "thread": thread,
         "message": message,
         "message_problems": () if message is None else tuple(each.message for each in problems),
-        "controls": controls_of(
-            form, typed=typed if may_answer and not declining else None, problems=misfits
-        ),
+        "controls": controls_of(form, typed=typed if may_answer and not refuses else None, problems=misfits),
         "general": general_problems(form, misfits),
         "problem_count": len(misfits),
         "counted": submission is not None and submission.counted,
         "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
         "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
-        "typed": may_answer and typed is not None and not declining,
+        "typed": may_answer and typed is not None and not refuses,
         "why": next(iter((typed or {}).get("why", ())), ""),
-        "declining": declining,
+        "doing": do,
+        "doing_problems": ()
+        if is_answer or message is not None
+        else tuple(each.message for each in problems),
+        "sent": {} if submission is None else submission.submitted,
+        "sharing": await _sharing(context, question, events, now) if may_answer else None,
+        "shares": context.shares,
+        "earlier": await earlier_of(context.desk, question, context.may_see, me=me, now=now),
+        "later": await later_of(context.desk, question, context.may_see),
         "asked": since(question.asked_at, now),
         "expires": None if question.expires_at is None or not pending else end_at(question.expires_at, now),
         "ahead": ahead_of(question, now) if pending else (),
         "audience": audience_of(question, me),
+        "other_agents": await _other_agents(context, question),
+        "followed": _followed(context, question),
+        "away": await away_lines(context.directory, question, me, now),
         "votes": await votes_in(context, question, events, now),
         "takes_votes": question.takes_votes,
         "ruling": ruling_lines(question),
@@ -197,6 +238,8 @@ async def show(
         "story": [(since(each.at, now), each) for each in story],
         "kept": _unsent_answer(question, submission) if not pending and submission is not None else (),
         "settled": settled_of(question, now, me),
+        "takes_files": may_answer and takes_files(form),
+        "answer_files": files_of(_answer_files(question), context.files),
         "stop": await _stop(context, question, now),
         "may_take_back": bool(question.decision)
         and question.consumed_at is None
@@ -238,6 +281,33 @@ async def votes_in(
     return votes_of(question, events, groups, me=context.person.id, now=now)
 
 
+async def _sharing(
+    context: AnswerContext, question: Question, events: Sequence[Event], now: datetime
+) -> SharingView:
+    """How the question is shared, with the people and groups who can be brought in."""
+    view = sharing_of(question, events, context.person, now)
+    if view.fixed or not context.shares:
+        return view
+    people = await context.directory.people(question.workspace, after=None, limit=PEOPLE_AT_ONCE)
+    groups = await context.directory.groups(question.workspace)
+    return replace(view, names=names_to_bring_in(question, people, groups, context.person.id))
+
+
+async def _other_agents(context: AnswerContext, question: Question) -> str | None:
+    """The other agents that get the same answer, because they have asked the same."""
+    if question.topic is None or question.outcome is not None or question.follows is not None:
+        return None
+    found = await context.desk.list_followers(question.id, limit=_MOST_FOLLOWERS)
+    names = [display_name(each) for each in dict.fromkeys(each.asker for each in found)]
+    return listed(names) if names else None
+
+
+def _followed(context: AnswerContext, question: Question) -> str | None:
+    """The page of the question that people are asked instead, if this person may see it."""
+    is_pending = question.outcome is None and context.may_see is not None
+    return f"/questions/{quote(question.follows)}" if is_pending and question.follows else None
+
+
 async def _stop(context: AnswerContext, question: Question, now: datetime) -> StopView | None:
     """What stops this question, if it waits or its approval is not used yet."""
     if question.outcome is not None and not (question.decision and question.consumed_at is None):
@@ -251,7 +321,7 @@ def _translated(problem: Problem) -> Problem:
     return Problem(path, error_text(problem.message))
 
 
-def _agent_content(question: Question) -> dict[str, Any]:
+def _agent_content(context: AnswerContext, question: Question) -> dict[str, Any]:
     """What the agent wrote, as it is shown."""
     return {
         "title": one_line(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
@@ -259,9 +329,38 @@ def _agent_content(question: Question) -> dict[str, Any]:
         "prompt_fold": _fold(question),
         "context": None if question.context is None else shown(question.context),
         "context_fold": _context_fold(question),
+        "brief": _brief(question),
         "yes_no": isinstance(question.form, Confirm),
         "zones": ZONES,
+        "files": files_of(question.attachments, context.files),
     }
+
+
+def _previews(question: Question) -> list[dict[str, Any]]:
+    """The previews of options, for a page without the options."""
+    return [
+        {"title": preview_title(each), "text": formatted(each.text)} for each in previews_of(question.form)
+    ]
+
+
+def _brief(question: Question) -> dict[str, Any] | None:
+    """What the agent says about an action."""
+    form = question.form
+    if not isinstance(form, Approval) or form.brief is None:
+        return None
+    return {
+        "title": brief_title(),
+        "source": gettext("Nobody has checked it."),
+        "rows": brief_rows(form.brief),
+        "links": brief_links(form.brief),
+    }
+
+
+def _answer_files(question: Question) -> Sequence[Attachment]:
+    outcome = question.outcome
+    if not isinstance(outcome, Answered) or not takes_files(question.form):
+        return ()
+    return attached_in(outcome.value)
 
 
 def digest_shown(context: AnswerContext, question: Question, thread: str | None) -> str:
@@ -272,7 +371,7 @@ def digest_shown(context: AnswerContext, question: Question, thread: str | None)
     """
     form = question.form
     rendered = TEMPLATES.get_template("inbox/seen.html").render(
-        **_common_values(context, question) | _agent_content(question),
+        **_common_values(context, question) | _agent_content(context, question),
         may_answer=True,
         votes=None,
         thread=None,
@@ -353,8 +452,13 @@ def _unsent_answer(question: Question, submission: Submission) -> tuple[Any, ...
     """What a person had written when the question was settled meanwhile."""
     if submission.message is not None:
         return (AnswerPart(gettext("Your message"), visible(submission.message)),)
+    why = next(iter(submission.submitted.get("why", ())), "")
+    if submission.do in SHARING:
+        return ()
+    if submission.do == "send back":
+        return (AnswerPart(gettext("What should change"), visible(why)),) if why.strip() else ()
     if submission.submitted.get("do") == ["decline"]:
-        return answer_parts(question.form, next(iter(submission.submitted.get("why", ())), ""))
+        return answer_parts(question.form, why)
     return answer_parts(question.form, read_answer(question.form, submission.submitted).value)
 
 

@@ -1,24 +1,28 @@
 """The page of one question, and what comes of the form on it. `question_html` says what it shows.
 
-A GET changes nothing. A POST answers, declines, takes an approval back or writes a message, in the name of the person
-who is signed in.
+A GET changes nothing. A POST answers, declines, sends back, takes an approval back, writes a message or shares the
+question, in the name of the person who is signed in.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from handraise.model.drafting import Limits
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
     CannotAskBack,
     InvalidAnswer,
+    InvalidAttachment,
     InvalidMessage,
     NotApproved,
     PermissionDenied,
@@ -30,14 +34,15 @@ from handraise.model.evidence import why_too_weak
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import is_denial
-from handraise.model.outcomes import Declined
-from handraise.model.passkey_signatures import PasskeyRefused, answered, declined
+from handraise.model.outcomes import Declined, Returned
+from handraise.model.passkey_signatures import PasskeyRefused, answered, declined, sent_back
 from handraise.model.people import may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.thread_messages import thread_digest
 from handraise.model.validation import check_answer
+from handraise.ports.attached_file import describe
 from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import Reading
 from handraise.presentation.translation import gettext
@@ -46,8 +51,10 @@ from handraise.server.api.question_routes import visible as visible_question
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.passkeys.passkey_use import read_signature
+from handraise.server.uploads import UploadSlots
 from handraise.server.web.inbox.back_links import back_of
-from handraise.server.web.inbox.form_controls import Submitted, read_answer
+from handraise.server.web.inbox.file_view import FilePlaces
+from handraise.server.web.inbox.form_controls import Submitted, file_names, read_answer
 from handraise.server.web.inbox.question_html import (
     AnswerContext,
     OtherPage,
@@ -58,6 +65,8 @@ from handraise.server.web.inbox.question_html import (
     show_edits,
     votes_in,
 )
+from handraise.server.web.inbox.sharing_actions import share
+from handraise.server.web.inbox.sharing_view import SHARING
 from handraise.server.web.inbox.vote_view import Side
 from handraise.server.web.pages import PageRoute, message
 
@@ -81,14 +90,20 @@ async def show_question(request: Request, ctx: Context, caller: CurrentPerson, q
 async def answer_question(
     request: Request, ctx: Context, caller: CurrentPerson, question_id: str
 ) -> Response:
-    """Answer or decline a question, or write something about it; then redirect to it."""
+    """Answer, decline, send back or share a question, or write something about it; then redirect to it."""
     try:
         question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
         return _not_found_page()
-    return await respond(
-        await _session_context(request, ctx, caller, question), question, await submitted_in(request)
-    )
+    context = await _session_context(request, ctx, caller, question)
+    try:
+        submitted = await _with_uploads(request, context, question)
+    except InvalidAttachment as misfit:
+        kept = await submitted_in(request)  # it was parsed already
+        return await show(context, question, Submission(kept, misfit.problems), status=422)
+    finally:
+        await request.close()
+    return await respond(context, question, submitted)
 
 
 @pages.post("/questions/{question_id}/signature")
@@ -126,7 +141,12 @@ async def _session_context(
         passkey=need,
         directory=ctx.directory,
         policies=ctx.policies,
+        shares=True,
+        may_see=caller.may_see,
         outbox=ctx.outbox,
+        files=FilePlaces(
+            f"/questions/{quote(question.id, safe='')}", request.app.state.image_encoder.is_available
+        ),
         shown={"framed": False, "back": back},
     )
 
@@ -148,7 +168,11 @@ def _sign_in_page(why: str) -> OtherPage:
 
 
 async def respond(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
-    """Process a submission: answer, decline, or show it again."""
+    """Process a submission: answer, decline, send back, share, or show it again."""
+    if submitted.get("do") == ["send back"]:
+        return await _send_back(context, question, submitted)
+    if len(submitted.get("do", ())) == 1 and submitted["do"][0] in SHARING:
+        return await share(context, question, submitted)
     if submitted.get("do") == ["decline"]:
         return await _decline(context, question, submitted)
     if submitted.get("do") == ["take back"]:
@@ -237,6 +261,8 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
     if question.outcome is None and side is None:
         gone = Problem(gettext("the vote"), gettext("it was changed meanwhile. Look at the votes again"))
         return await show(context, question, Submission({}, (gone,)), status=409)
+    if side is not None and side.returns:
+        return await _send_back(context, question, submitted)
     if side is None or side.value is None:
         return await _decline(context, question, submitted)
     form = question.form
@@ -274,6 +300,31 @@ async def _decline(context: AnswerContext, question: Question, submitted: Submit
         return await show(context, question, Submission(submitted, misfit.problems), status=422)
     except AlreadySettled as settled:
         if not (isinstance(settled.outcome, Declined) and settled.outcome.by == context.person.id):
+            question = await context.desk.get(question.id)
+            return await show(context, question, Submission(submitted), status=409)
+    return RedirectResponse(context.here, 303)
+
+
+async def _send_back(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
+    reason = _reason_in(submitted)
+    try:
+        await context.desk.send_back(
+            question.id,
+            by=context.person.responder,
+            reason=reason or "",
+            provenance=await _provenance(context, question, submitted, lambda: sent_back(reason)),
+        )
+    except (PasskeyRefused, PermissionDenied) as refused:
+        if context.passkey is None:
+            raise
+        return await _show_refused(context, question, submitted, refused)
+    except InvalidAnswer as misfit:
+        sent = {**submitted, "do": ["send back"]}
+        return await show(
+            context, await context.desk.get(question.id), Submission(sent, misfit.problems), status=422
+        )
+    except AlreadySettled as settled:
+        if not (isinstance(settled.outcome, Returned) and settled.outcome.by == context.person.id):
             question = await context.desk.get(question.id)
             return await show(context, question, Submission(submitted), status=409)
     return RedirectResponse(context.here, 303)
@@ -356,12 +407,14 @@ async def _decision_in(context: AnswerContext, question: Question, submitted: Su
     form, do = question.form, submitted.get("do")
     if do == ["decline"]:
         return declined(_reason_in(submitted))
+    if do == ["send back"]:
+        return sent_back(reason) if (reason := _reason_in(submitted)) else None
     if do is not None:
         return None
     if "agree" in submitted:
         side = await _agreed_side(context, question, submitted)
         if side is None or side.value is None:
-            return None if side is None else declined(_reason_in(submitted))
+            return None if side is None or side.returns else declined(_reason_in(submitted))
         if isinstance(form, Approval) and _has_unseen_edit(side.value, submitted):
             return None
         return answered(check_answer(form, side.value))
@@ -404,9 +457,34 @@ def _unconfirmed_edit(form: Approval, reading: Reading) -> dict[str, Json] | Non
     return canonical
 
 
-async def submitted_in(request: Request) -> Submitted:
+async def _with_uploads(request: Request, context: AnswerContext, question: Question) -> Submitted:
+    """Read the form that a browser sent, and store the files in it, which only this person can answer with."""
+    names = file_names(question.form)
+    submitted = dict(await submitted_in(request, max_files=len(names)))
+    if not names or question.outcome is not None:
+        return submitted
+    slots: UploadSlots = request.app.state.upload_slots
+    sent = (await request.form()).multi_items()  # it was parsed already
+    for name, file in sent:
+        if name not in names or not isinstance(file, UploadFile) or not file.filename:
+            continue
+        with slots.hold(f"{question.workspace}\n{context.person.id}"):
+            limits = Limits()
+            data = await file.read(limits.file_bytes + 1)
+            try:
+                described = describe(data, name=file.filename, media_type=None, limits=limits)
+                await context.desk.store_attachment(described, data, context.person.responder)
+            except InvalidAttachment as misfit:
+                raise InvalidAttachment(
+                    [Problem(names[name], each.message) for each in misfit.problems]
+                ) from None
+        submitted[f"{name}.file"] = [json.dumps(described.record())]
+    return submitted
+
+
+async def submitted_in(request: Request, *, max_files: int = 0) -> Submitted:
     """Read the form that a browser sent."""
-    form = await request.form(max_files=0, max_fields=_MOST_PARTS)
+    form = await request.form(max_files=max_files, max_fields=_MOST_PARTS)
     found: dict[str, list[str]] = {}
     for name, value in form.multi_items():
         if isinstance(value, str):

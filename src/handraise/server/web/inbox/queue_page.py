@@ -27,6 +27,7 @@ from handraise.model.urgency import ASKERS_TURN, folded, is_escalated
 from handraise.model.visible import visible_line
 from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
+from handraise.presentation.away_text import rota_text
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.suspension_text import suspension_line
@@ -34,7 +35,9 @@ from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
+from handraise.server.rota_refresh import warnings_of
 from handraise.server.web.inbox.agent_text import mixes_alphabets
+from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, end_at, waited_since
 from handraise.server.web.inbox.search import (
@@ -49,6 +52,7 @@ from handraise.server.web.inbox.search import (
     offers_of,
     part_of,
 )
+from handraise.server.web.inbox.sharing_view import taken_text
 from handraise.server.web.inbox.stops_page import stop_views
 from handraise.server.web.pages import PageRoute, live_page
 
@@ -97,6 +101,8 @@ class Row:
     """Whether agreement is no longer possible, unless somebody changes a vote."""
     agents_turn: bool
     """Whether people wait for the agent's reply."""
+    taken: str | None = None
+    """Who is on it, in a sentence."""
     equal: EqualQuestions | None = None
 
 
@@ -150,6 +156,8 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         number=sum(len(ids) for ids in found.items if ids[0] not in agents_turn),
         offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
         is_admin=caller.is_admin,
+        rotas=await _rota_warnings(ctx, caller),
+        away=await own_absence(ctx.directory, caller.person, now),
         suspended=await _suspended(ctx, caller),
         stops=stop_views(await ctx.policies.stops(caller.workspace), caller.person.id),
         rows=[
@@ -162,6 +170,14 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         ],
         base_url=ctx.settings.base_url,
     )
+
+
+async def _rota_warnings(ctx: ServerContext, caller: PersonCaller) -> list[str]:
+    """What an administrator must know about the rotas of groups."""
+    if not caller.is_admin:
+        return []
+    found = warnings_of(await ctx.directory.calendars(caller.workspace))
+    return [rota_text(group, problem) for group, problem in found]
 
 
 async def _suspended(ctx: ServerContext, caller: PersonCaller) -> list[SuspensionView]:
@@ -277,4 +293,5 @@ def _row(
         votes=_votes(question) if question.quorum > 1 else None,
         stuck=several and not can_still_agree(question, groups),
         agents_turn=question.is_askers_turn,
+        taken=taken_text(question, caller.person.id, now),
     )

@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Field, Form, MultiChoice, Open
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Field, File, Form, MultiChoice, Open
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Returned, Withdrawn
 from handraise.model.questions import Question
 
 
@@ -35,7 +35,7 @@ def _texts(question: Question) -> Iterator[str | None]:
     match outcome:
         case Answered(value=value):
             yield from _answer_texts(question.form, value)
-        case Declined(reason=reason) | Withdrawn(reason=reason):
+        case Declined(reason=reason) | Withdrawn(reason=reason) | Returned(reason=reason):
             yield reason
         case _:
             pass
@@ -45,14 +45,17 @@ def _form_texts(form: AnyForm) -> Iterator[str | None]:
     match form:
         case Choice() | MultiChoice():
             for option in form.options:
-                yield from (option.label, option.description)
+                yield from (option.label, option.description, option.reason, option.preview)
         case Form():
             yield from _field_texts(form.fields)
         case Approval():
             yield form.action.tool
             yield from _values(form.action.arguments)
             yield from _field_texts(form.editable)
-        case Open() | Confirm():
+            if form.brief is not None:
+                yield from (form.brief.why, form.brief.affects, *form.brief.checked)
+                yield from (each.label for each in form.brief.links)
+        case Open() | Confirm() | File():
             pass
         case _:
             assert_never(form)

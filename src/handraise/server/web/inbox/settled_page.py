@@ -11,13 +11,12 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from handraise.model.forms import AnyForm
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.outcomes import Exhausted, Expired, Outcome
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
-from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
+from handraise.presentation.outcome_text import outcome_details
 from handraise.presentation.report_text import report_title, shortened_line
 from handraise.presentation.times import day_in_words, moment_text, span
 from handraise.presentation.translation import local_time
@@ -125,7 +124,7 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
         text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
         how=outcome_in_words(question, me),
-        said=_said(question.form, outcome),
+        said=_said(question),
         report=_report(question),
         badge=_badge(question, outcome),
         at=When(at.isoformat(), f"{at:%H:%M}", moment_text(at)),
@@ -147,12 +146,6 @@ def _report(question: Question) -> tuple[str, str] | None:
     return report_title(ok=report.ok), shortened_line(report.text, _LONGEST_SAID)
 
 
-def _said(form: AnyForm, outcome: Outcome) -> str | None:
-    match outcome:
-        case Answered(value=value):
-            text = "; ".join(map(str, answer_parts(form, value)))
-        case Declined(reason=str(reason)) | Withdrawn(reason=str(reason)):
-            text = reason
-        case _:
-            return None
-    return shortened_line(text, _LONGEST_SAID)
+def _said(question: Question) -> str | None:
+    text = "; ".join(map(str, outcome_details(question)))
+    return shortened_line(text, _LONGEST_SAID) if text else None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, assert_never
 
-from handraise.model.decisions import decision_of
 from handraise.model.forms import Approval
 from handraise.model.lifecycle import wants_grant
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.reports import Report
 from handraise.model.timelines import Step
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.outcome_text import edited_arguments, outcome_details
 from handraise.presentation.report_text import report_source, report_title
 from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.web.inbox.page_texts import (
@@ -31,6 +31,7 @@ _NAMES = {
     "expired": gettext_noop("Expired"),
     "withdrawn": gettext_noop("Withdrawn"),
     "exhausted": gettext_noop("Exhausted"),
+    "returned": gettext_noop("Sent back"),
     "approved": gettext_noop("Approved"),
     "denied": gettext_noop("Denied"),
     "taken back": gettext_noop("Taken back"),
@@ -70,18 +71,16 @@ def settled_of(question: Question, now: datetime, me: str) -> dict[str, Any] | N
     outcome = question.outcome
     if outcome is None:
         return None
-    entries = answer_parts(question.form, outcome.value) if isinstance(outcome, Answered) else ()
-    changes = None
-    if isinstance(question.form, Approval) and isinstance(outcome, Answered):
-        decision = decision_of(question.form, outcome.value)
-        if decision.edited:
-            changes = changed(question.form.action.arguments, decision.action.arguments)
-    reason = outcome.reason if isinstance(outcome, (Declined, Withdrawn)) else None
+    details = outcome_details(question)
+    is_answer = isinstance(outcome, Answered) and not isinstance(question.form, Approval)
+    edited = edited_arguments(question)
     return {
         "text": outcome_in_words(question, me),
-        "entries": entries,
-        "changes": changes,
-        "reason": None if reason is None else visible(reason),
+        "entries": details if is_answer else (),
+        "changes": changed(question.form.action.arguments, edited)
+        if isinstance(question.form, Approval) and edited is not None
+        else None,
+        "reason": "" if is_answer else "\n".join(each.text for each in details),
         "at": since(outcome.at, now),
         "evidence": evidence_in_words(outcome),
         "consumed": None if question.consumed_at is None else since(question.consumed_at, now),

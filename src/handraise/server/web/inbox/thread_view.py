@@ -13,6 +13,7 @@ from handraise.model.visible import visible, visible_line
 from handraise.presentation.names import channel_name, display_name
 from handraise.presentation.report_text import shortened_line
 from handraise.presentation.translation import gettext, gettext_noop
+from handraise.server.web.inbox.file_view import FilePlaces, FileView, files_of
 from handraise.server.web.inbox.page_texts import When, since
 
 _KINDS: dict[MessageKind, str] = {
@@ -43,6 +44,7 @@ class MessageView:
     excerpt: str | None
     """The beginning of a long text, which is folded."""
     lines: int
+    files: tuple[FileView, ...]
     is_new: bool
     """Whether it came after the page from which the person has just sent something."""
 
@@ -78,12 +80,13 @@ def thread_of(
     me: str,
     now: datetime,
     covered: int | None = None,
+    files: FilePlaces | None = None,
 ) -> ThreadView:
     """The conversation as a person sees it. `covered` is how much of it an approval covers that was refused for that."""
     asked = question.asked_back
     waiting = messages[asked - 1].at if question.is_askers_turn and len(messages) >= asked else None
     return ThreadView(
-        messages=tuple(_message(each, me, now, covered) for each in messages),
+        messages=tuple(_message(each, me, now, covered, files) for each in messages),
         waiting_since=None if waiting is None else since(waiting, now),
         can_reply=question.replies is not None,
         moved=covered is not None,
@@ -94,10 +97,14 @@ def without_message(event: Event) -> Event:
     """An event for the history below the conversation, which has the text already."""
     if event.kind not in MESSAGE_KINDS or not isinstance(event.data, dict):
         return event
-    return replace(event, data={name: value for name, value in event.data.items() if name != "text"})
+    return replace(
+        event, data={name: value for name, value in event.data.items() if name not in ("text", "attachments")}
+    )
 
 
-def _message(message: ThreadMessage, me: str, now: datetime, covered: int | None) -> MessageView:
+def _message(
+    message: ThreadMessage, me: str, now: datetime, covered: int | None, files: FilePlaces | None
+) -> MessageView:
     lines = message.text.count("\n") + 1
     is_long = len(message.text) > _LONG_TEXT or lines > _LONG_LINES
     is_agents = message.kind == "replied"
@@ -112,5 +119,6 @@ def _message(message: ThreadMessage, me: str, now: datetime, covered: int | None
         text=visible(message.text),
         excerpt=shortened_line(message.text, _EXCERPT) if is_long else None,
         lines=lines,
+        files=files_of(message.attachments, files),
         is_new=covered is not None and message.number > covered,
     )

@@ -18,6 +18,7 @@ from handraise.model.decisions import decision_of
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm, Approval, Confirm
 from handraise.model.json_values import Json
+from handraise.model.lifecycle import RETURNED_BALLOT
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.presentation.agreement_text import missing_people
@@ -45,13 +46,18 @@ class Side:
 
     ballot: str
     value: Json = field(repr=False)
-    """What to answer in order to agree; None to decline."""
+    """What to answer in order to agree; None to decline or to send back."""
     title: str
     ours: bool
     """Whether the title is in our words, not the agent's."""
     entries: tuple[AnswerPart, ...]
     changes: Rows | None
     voters: tuple[Voter, ...]
+
+    @property
+    def returns(self) -> bool:
+        """Whether they sent it back."""
+        return self.value is None and self.ballot == RETURNED_BALLOT
 
     @property
     def is_mine(self) -> bool:
@@ -132,11 +138,11 @@ def _side(question: Question, votes: Sequence[CastVote], me: str, now: datetime)
         if decision.edited:
             changes = changed(form.action.arguments, decision.action.arguments)
     entries = () if value is None else answer_parts(form, value)
-    title = (
-        gettext("Declined to answer")
-        if value is None
-        else next((each.text for each in entries if each.name is None), "")
-    )
+    if value is None:
+        returns = votes[0].ballot == RETURNED_BALLOT
+        title = gettext("Sent back") if returns else gettext("Declined to answer")
+    else:
+        title = next((each.text for each in entries if each.name is None), "")
     return Side(
         ballot=votes[0].ballot,
         value=value,

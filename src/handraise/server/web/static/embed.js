@@ -3,7 +3,7 @@
 // It makes a frame as tall as its content, and an event `handraise-settled` once the question is settled. Your page
 // learns these two things, and the frame learns nothing of your page but its origin.
 
-const STATUSES = ["answered", "declined", "expired", "withdrawn", "exhausted"];
+const STATUSES = ["answered", "declined", "expired", "withdrawn", "exhausted", "returned"];
 const TALLEST = 20_000;
 const TITLES = { en: "A question to you", de: "Eine Frage an Sie" };
 // Without `allow-same-origin` the frame's form would have no origin and be refused. What opens in a new tab is a

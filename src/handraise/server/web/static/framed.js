@@ -9,6 +9,7 @@ const SAID = {
   expired: text("This was expired just now."),
   withdrawn: text("This was withdrawn just now."),
   exhausted: text("This was closed just now."),
+  returned: text("This was sent back just now."),
 };
 const page = document.getElementById("main");
 const live = document.querySelector("[data-live]");

@@ -9,6 +9,7 @@ import { startPlace } from "./inbox/place.js";
 import { startQueue } from "./inbox/queue.js";
 import { startInstalling, startSwitches, startWorker } from "./inbox/notifications.js";
 import { startTimes } from "./inbox/times.js";
+import { startUploads } from "./inbox/uploads.js";
 
 const page = document.getElementById("main");
 
@@ -18,6 +19,7 @@ addEventListener("pageshow", (event) => { if (event.persisted) location.reload()
 startKeys();
 startSignOut();
 startControls();
+startUploads();
 startPasskeys(page);
 startTimes();
 startPlace();

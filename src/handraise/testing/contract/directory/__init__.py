@@ -1,6 +1,8 @@
 """The contract of a directory: keys, people, groups, sessions, passkeys, links, and requests that are not done twice."""
 
 from handraise.testing.contract.directory.agent_key_cases import AgentKeyCases
+from handraise.testing.contract.directory.away_cases import AwayCases
+from handraise.testing.contract.directory.calendar_cases import CalendarCases
 from handraise.testing.contract.directory.cleanup_cases import CleanupCases
 from handraise.testing.contract.directory.idempotency_cases import IdempotencyCases
 from handraise.testing.contract.directory.passkey_cases import PasskeyCases
@@ -14,6 +16,8 @@ __all__ = ["DirectoryContract"]
 class DirectoryContract(
     AgentKeyCases,
     PeopleCases,
+    AwayCases,
+    CalendarCases,
     SessionCases,
     PasskeyCases,
     QuestionLinkCases,

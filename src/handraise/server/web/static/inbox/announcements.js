@@ -11,6 +11,7 @@ const ROW = {
   expired: text("its time ran out"),
   withdrawn: text("withdrawn"),
   exhausted: text("closed"),
+  returned: text("sent back"),
   attempted: text("an answer did not fit"),
   voted: text("a vote came in"),
   reminded: text("reminded"),
@@ -20,10 +21,18 @@ const ROW = {
   asked_back: text("the agent was asked something"),
   noted: text("a note was added"),
   replied: text("the agent replied"),
+  replaced: text("the agent asked again"),
+  taken: text("taken"),
+  released: text("released"),
+  brought_in: text("others were brought in"),
+  handed_over: text("handed over"),
+  set_aside: text("set aside"),
+  put_back: text("put back"),
 };
 
-export const SETTLED = ["answered", "declined", "expired", "withdrawn", "exhausted"];
+export const SETTLED = ["answered", "declined", "expired", "withdrawn", "exhausted", "returned"];
 export const MESSAGES = ["asked_back", "noted", "replied"];
+export const SHARING = ["taken", "released", "brought_in", "handed_over", "set_aside", "put_back"];
 
 const seen = (name) =>
   String(name).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5]/gu, (each) =>
@@ -72,6 +81,8 @@ export function howItEnded(kind, by, when) {
       return text("Its time ran out: the default was taken {when}.", { when });
     case "declined":
       return text("This was declined {when} by {person}.", { when, person: nameOf(by) });
+    case "returned":
+      return text("This was sent back {when} by {person}.", { when, person: nameOf(by) });
     case "expired":
       return text("Its time ran out {when}.", { when });
     case "withdrawn":
@@ -82,6 +93,7 @@ export function howItEnded(kind, by, when) {
 }
 
 export function howItChanged(kind, by) {
+  if (by && kind === "taken") return text("{person} is on this now. You can still decide.", { person: nameOf(by) });
   if (!by) return text("It changed just now: {what}.", { what: ROW[kind] });
   return text("It changed just now: {what}, by {person}.", { what: ROW[kind], person: nameOf(by) });
 }
@@ -96,5 +108,7 @@ export function whatIsNew(kind, by) {
 export function inARow(kind, by) {
   if (by && kind === "answered") return text("answered by {person}", { person: nameOf(by) });
   if (by && kind === "declined") return text("declined by {person}", { person: nameOf(by) });
+  if (by && kind === "returned") return text("sent back by {person}", { person: nameOf(by) });
+  if (by && kind === "taken") return by === person ? text("you are on this") : text("{person} is on this", { person: nameOf(by) });
   return ROW[kind];
 }

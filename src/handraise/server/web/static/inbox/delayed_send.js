@@ -23,11 +23,11 @@ export function delaySend(page) {
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!form.matches("[data-answer], [data-confirm], [data-decline], [data-agree], [data-message]")) return;
+    if (!form.matches("[data-answer], [data-confirm], [data-decline], [data-send-back], [data-agree], [data-message], [data-share]")) return;
     if (passes) return;
-    const isMessage = form.matches("[data-message]");
+    const isMessage = form.matches("[data-message], [data-share]");
     if (isMessage && isSending) {
-      event.preventDefault(); // a second click would send the message twice
+      event.preventDefault(); // a second click would send it twice
       return;
     }
     const wait = isMessage ? 0 : Math.min(longest, left() - MARGIN);

@@ -15,7 +15,7 @@ const isTick = (input) => input.matches("[type=radio], [type=checkbox]");
 // Keep what is typed into a form, and restore it later.
 export function keepDraft(form, id) {
   const key = keyOf(id);
-  const inputs = [...form.querySelectorAll("input:not([type=hidden]), textarea, select")];
+  const inputs = [...form.querySelectorAll("input:not([type=hidden], [type=file]), textarea, select")];
   const state = () => JSON.stringify(inputs.map((each) => (isTick(each) ? each.checked : each.value)));
   const first = state();
   const kept = store.get(key);

@@ -1,9 +1,9 @@
 // Receives events, reconnects by itself, and says when it cannot.
 
-import { MESSAGES, SETTLED } from "./announcements.js";
+import { MESSAGES, SETTLED, SHARING } from "./announcements.js";
 import { text } from "./texts.js";
 
-const KINDS = [...SETTLED, ...MESSAGES, "asked", "attempted", "voted", "reminded", "escalated", "unreached", "reported"];
+const KINDS = [...SETTLED, ...MESSAGES, ...SHARING, "replaced", "asked", "attempted", "voted", "reminded", "escalated", "unreached", "reported"];
 const LONGEST_PAUSE = 30_000;
 const NOTICE_AFTER = 3_000;
 const LONG_AWAY = 60_000;

@@ -48,6 +48,7 @@ function press(event) {
   else if (key === "u") document.querySelector("[data-back]")?.click();
   else if (key === "y") comeTo(document.querySelector("[data-yes]"));
   else if (key === "n") comeTo(document.querySelector("[data-no]"));
+  else if (key === "b") comeTo(document.querySelector("[data-send-back] textarea"));
   else if (/^[1-9]$/.test(key)) choose(Number(key) - 1);
   else return;
   event.preventDefault();

@@ -3,7 +3,7 @@
 import { say, sayNothing } from "./announcements.js";
 import { text } from "./texts.js";
 
-const ANSWERS = "[data-answer], [data-confirm], [data-decline], [data-agree]";
+const ANSWERS = "[data-answer], [data-confirm], [data-decline], [data-send-back], [data-agree]";
 const SIGNATURES = ["passkey", "created", "confirmed"];
 
 // What was signed in each form. The same again, such as after the time to undo, needs no second signature.

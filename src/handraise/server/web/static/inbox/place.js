@@ -6,7 +6,7 @@ const PREFIX = "#q-";
 const rowOf = (id) => document.getElementById(`q-${id}`);
 
 export function startPlace() {
-  const rows = () => [...document.querySelectorAll("[data-row], [data-settled]")];
+  const rows = () => [...document.querySelectorAll("[data-row], [data-settled], [data-aside]")];
   if (!rows().length && !location.hash.startsWith(PREFIX)) return;
   addEventListener("pagehide", () => {
     try { sessionStorage.setItem(KEY, JSON.stringify(rows().map((row) => row.id.slice(2)))); } catch { /* no room, or not allowed */ }

@@ -3,10 +3,11 @@
 import { hasDraft, keepDraft, keepMessage, showDraft } from "./drafts.js";
 import { listen } from "./event_stream.js";
 import { delaySend } from "./delayed_send.js";
-import { howItChanged, howItEnded, MESSAGES, say, SETTLED, whatIsNew } from "./announcements.js";
+import { howItChanged, howItEnded, MESSAGES, say, SETTLED, SHARING, whatIsNew } from "./announcements.js";
 import { person } from "./local_storage.js";
 import { text } from "./texts.js";
 
+const QUIET = ["set_aside", "put_back"]; // what somebody else does with their own inbox
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 const here = () => location.pathname + location.search;
@@ -28,12 +29,30 @@ function followReport(id) {
   });
 }
 
+// The question was sent back: say it when the agent asks again.
+function followReplacement(id) {
+  const told = () => say(text("The agent has asked again."), text("Show it"), here());
+
+  async function look() {
+    const answer = await fetch(`/v1/questions/${encodeURIComponent(id)}`).catch(() => null);
+    if (answer?.ok && (await answer.json()).replaced_by) told();
+  }
+
+  listen({
+    heard(kind, event) {
+      if (event.question_id === id && kind === "replaced") told();
+    },
+    look,
+  });
+}
+
 export function startQuestion(page) {
   const id = page.dataset.question;
   const form = document.querySelector("[data-answer]");
   if (page.dataset.status !== "pending") {
     showDraft(page);
     if (page.dataset.status === "answered" && !page.querySelector("[data-report]")) followReport(id);
+    if (page.dataset.status === "returned" && !page.querySelector("[data-later]")) followReplacement(id);
     return;
   }
   const message = document.querySelector("[data-message]");
@@ -74,6 +93,7 @@ export function startQuestion(page) {
   listen({
     heard(kind, event) {
       if (event.question_id !== id || kind === "asked") return;
+      if (SHARING.includes(kind) && (event.by === person || QUIET.includes(kind))) return;
       if (SETTLED.includes(kind)) end(kind, event.by, text("just now"));
       else if (MESSAGES.includes(kind)) tellMessage(kind, event.by);
       else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), text("Show it"), here());

@@ -2,10 +2,13 @@
 
 import { listen } from "./event_stream.js";
 import { inARow, live, say, sayNothing, SETTLED, whisper } from "./announcements.js";
+import { person } from "./local_storage.js";
 import { notify, closeNotification } from "./notifications.js";
 import { counted, text } from "./texts.js";
 
 const AT_ONCE = 200;
+const LEAVES = ["set_aside", "handed_over"]; // the inbox of the person who did it
+const COMES = ["asked", "brought_in", "handed_over", "put_back"]; // into somebody's inbox
 const STAYS = ["[data-live]", "form.search"];
 
 export function startQueue(page) {
@@ -132,12 +135,16 @@ export function startQueue(page) {
       const row = rows.get(event.question_id);
       if (row && SETTLED.includes(kind)) {
         settle(row, kind, event.by);
-      } else if (row && kind !== "asked") {
+      } else if (row && LEAVES.includes(kind) && event.by === person) {
+        settle(row, "set_aside", event.by);
+      } else if (row && !["asked", "set_aside", "put_back"].includes(kind)) {
         row.classList.add("changed");
         row.querySelector("[data-state]").textContent = inARow(kind, event.by);
+        if (["taken", "released"].includes(kind)) row.querySelector("[data-taken]")?.remove();
       }
-      if (kind === "asked") asked.add(event.question_id);
+      if (COMES.includes(kind)) asked.add(event.question_id);
       if (["asked", "escalated", "reminded", "replied"].includes(kind)) news.add(event.question_id);
+      if (["brought_in", "handed_over"].includes(kind) && event.by !== person && !row) news.add(event.question_id);
       if (SETTLED.includes(kind)) {
         asked.delete(event.question_id);
         ended += 1;

@@ -1,0 +1,1 @@
+"""Places for the bytes of files besides the database: a folder, or object storage."""

@@ -1,0 +1,53 @@
+"""Sharing the work: what must hold before a person brings others in, hands over, or sets a question aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from handraise.model.drafting import Limits, recipient_problems
+from handraise.model.errors import CannotShare
+from handraise.model.people import GROUP
+from handraise.model.problems import Problem
+from handraise.model.questions import Question
+
+
+def check_people(question: Question, people: Sequence[str], limits: Limits, *, leave: bool) -> None:
+    """Raise `CannotShare` if these people cannot be brought in, or if it cannot be handed over to them."""
+    if isinstance(people, str):
+        raise TypeError(f"people are a list of names: write [{people!r}]")
+    if problems := list(_people_problems(question, people, limits, leave=leave)):
+        raise CannotShare(problems)
+
+
+def _people_problems(
+    question: Question, people: Sequence[str], limits: Limits, *, leave: bool
+) -> Iterator[Problem]:
+    if not people:
+        yield Problem("people", "name at least one person or group")
+    for place, name in enumerate(people):
+        yield from recipient_problems(f"people[{place}]", name, limits)
+        if name == question.asker:
+            yield Problem(f"people[{place}]", "the asker cannot answer: name somebody else")
+    most = limits.recipients
+    if len({*question.recipients, *question.added, *people}) > most:
+        yield Problem("people", f"at most {most} people and groups can be asked")
+    if question.ruling is not None and question.ruling.names_people:
+        yield Problem("people", "the policy says who answers this: ask an administrator if that is wrong")
+    elif leave and question.needs:
+        yield Problem("people", "the policy needs certain people here: bring others in, but stay")
+
+
+def check_aside(question: Question, person: str, until: datetime | None) -> None:
+    """Raise `CannotShare` if nobody would be left, or if a time has no time zone."""
+    if until is not None and until.tzinfo is None:
+        raise CannotShare([Problem("until", "give a time with a time zone")])
+    others = [name for name in question.eligible if name != person]
+    if until is None and question.eligible and not others:
+        raise CannotShare([Problem("person", "nobody else may answer this: hand it over, or decline it")])
+
+
+def may_be_several(question: Question) -> bool:
+    """Whether more than one person may answer: one of them who declines would end it for everyone."""
+    names = question.audience
+    return not names or len(names) > 1 or names[0].startswith(GROUP)

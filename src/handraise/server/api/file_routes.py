@@ -1,0 +1,104 @@
+"""Files over HTTP: agents and people upload them, and those who may see a question download its files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from handraise.model.attachments import UNKNOWN_TYPE, Attachment
+from handraise.model.drafting import Limits
+from handraise.model.errors import AttachmentNotFound, InvalidAttachment, Unauthenticated
+from handraise.model.questions import Question
+from handraise.model.thread_messages import attached_to
+from handraise.ports.attached_file import check_description, describe
+from handraise.server.api.question_routes import desk_of, visible
+from handraise.server.api.responses import QuestionId, reply
+from handraise.server.auth.authenticator import AgentCaller, Caller, Context, CurrentCaller, still_authorized
+from handraise.server.context import ServerContext
+from handraise.server.uploads import UploadSlots, read_upload
+from handraise.wire.records import AttachmentRecord
+
+router = APIRouter(prefix="/v1", tags=["files"])
+
+Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="the SHA-256 of its bytes")]
+
+FILE_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+"""The policy of everything that somebody uploaded: nothing in it is executed, loaded or framed."""
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {UNKNOWN_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {UNKNOWN_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
+}
+
+
+@router.post("/files", status_code=201, response_model=AttachmentRecord, openapi_extra=_BODY)
+async def upload_file(
+    request: Request,
+    ctx: Context,
+    caller: CurrentCaller,
+    name: Annotated[str, Query(description="the name of the file, without a folder")],
+    media_type: Annotated[str | None, Query(description="its media type; guessed if left out")] = None,
+) -> Response:
+    """Upload a file. Only you can attach it to a question or a reply, or answer with it. It is removed after a day if unused."""
+    if problems := check_description(name, media_type):
+        raise InvalidAttachment(problems)
+    slots: UploadSlots = request.app.state.upload_slots
+    with slots.hold(f"{caller.workspace}\n{caller.name}"):
+        limits = Limits()
+        data = await read_upload(
+            request.stream(), most_bytes=limits.file_bytes, declared=request.headers.get("content-length")
+        )
+        if not await still_authorized(request):
+            raise Unauthenticated("This key or session has ended meanwhile.")
+        file = describe(data, name=name, media_type=media_type, limits=limits)
+        await store_upload(ctx, caller, file, data)
+    return reply(AttachmentRecord(**file.record()), status=201)
+
+
+@router.get("/questions/{question_id}/files/{digest}", response_class=Response, responses=_BYTES)
+async def download_file(
+    ctx: Context, caller: CurrentCaller, question_id: QuestionId, digest: Digest
+) -> Response:
+    """Download a file of a question, of one of its messages, or of an answer, exactly as it was uploaded."""
+    question = await visible(ctx, caller, question_id)
+    return await file_response(ctx, caller, question, digest)
+
+
+async def store_upload(ctx: ServerContext, caller: Caller, file: Attachment, data: bytes) -> None:
+    """Store a file for its uploader: an agent, or a person."""
+    by = None if isinstance(caller, AgentCaller) else caller.person.responder
+    await desk_of(ctx, caller).store_attachment(file, data, by)
+
+
+async def file_of(ctx: ServerContext, caller: Caller, question: Question, digest: str) -> Attachment:
+    """The description of a file of a question that this caller may see. Raises `AttachmentNotFound`."""
+    history = await desk_of(ctx, caller).history(question.id)
+    found = next((each for each in attached_to(question, history) if each.digest == digest), None)
+    if found is None:
+        raise AttachmentNotFound(digest, question.id)
+    return found
+
+
+async def file_response(ctx: ServerContext, caller: Caller, question: Question, digest: str) -> Response:
+    """A file as a download: no browser shows or executes what somebody uploaded."""
+    file = await file_of(ctx, caller, question, digest)
+    data = await desk_of(ctx, caller).read_attachment(question.id, digest)
+    plain = "".join(
+        each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in file.name
+    )
+    return Response(
+        data,
+        media_type=UNKNOWN_TYPE,
+        headers={
+            "content-disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file.name, safe='')}",
+            "content-security-policy": FILE_POLICY,
+            "x-content-type-options": "nosniff",
+        },
+    )
