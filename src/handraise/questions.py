@@ -1,4 +1,4 @@
-"""Questions, and what belongs to them: options, limits, answers to several, votes, timelines, messages, grants, rulings."""
+"""Questions, and what belongs to them: options, limits, bulk and standing answers, votes, timelines, messages, grants, rulings."""
 
 from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
@@ -9,6 +9,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Aside, Draft, Need, Question, Ref, Vote
 from handraise.model.reports import Report
 from handraise.model.rulings import Match, Ruling
+from handraise.model.standing_answers import StandingAnswer
 from handraise.model.thread_messages import ThreadMessage
 from handraise.model.timelines import Escalation, Timeline
 from handraise.wire.records import question_to_dict
@@ -33,6 +34,7 @@ __all__ = [
     "Report",
     "Responder",
     "Ruling",
+    "StandingAnswer",
     "ThreadMessage",
     "Timeline",
     "Vote",

@@ -233,6 +233,28 @@ def test_what_a_rule_is_said_to_have_allowed_is_in_the_ruling(
 
 
 @pytest.mark.parametrize(
+    ("source", "by", "asked", "why"),
+    [
+        ("standing", "ana", {"form": {"kind": "choice"}, "recipients": ["ana"]}, None),
+        ("standing", "ana", {"form": {"kind": "choice"}, "recipients": ["group:tax"]}, None),
+        ("shared", "bo", {"form": {"kind": "choice"}, "recipients": ["ana"]}, None),
+        ("standing", "ana", {}, "an approval is never answered by"),
+        ("shared", "ana", {}, "an approval is never answered by"),
+        ("standing", "bo", {"form": {"kind": "choice"}, "recipients": ["ana"]}, "'bo' was not asked"),
+        ("standing", "bot", {"form": {"kind": "choice"}}, "the asker cannot answer"),
+    ],
+)
+def test_the_answer_to_another_question_ends_only_what_it_may(
+    source: str, by: str, asked: dict[str, Any], why: str | None
+) -> None:
+    said = {"value": "19", "by": by, "source": source}
+    row = approved(ending=approved()["ending"] | said)
+    found = life(ASKED, ("answered", by, said), **asked).find_inconsistency(row)
+    assert (found is None) is (why is None)
+    assert found is None or str(why) in found.why
+
+
+@pytest.mark.parametrize(
     "row",
     [
         PENDING,

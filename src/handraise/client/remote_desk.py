@@ -55,6 +55,7 @@ from handraise.model.provenance import (
 )
 from handraise.model.questions import Question, Ref
 from handraise.model.report_validation import check_report
+from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import check_attachments, check_message
 from handraise.model.validation import value_problems
 from handraise.ports import Bus, Durability, IdFactory, Recovered
@@ -91,6 +92,8 @@ from handraise.wire.records import (
     QuestionRecord,
     RecoveredRecord,
     RunDueRecord,
+    StandingAnswerPage,
+    StandingAnswerRecord,
     WithdrawnRecord,
 )
 from handraise.wire.requests import (
@@ -104,6 +107,7 @@ from handraise.wire.requests import (
     DeclineItem,
     DeclineQuestion,
     JoinQuestion,
+    KeepAnswer,
     MarkSent,
     PostQuestion,
     ProblemRecord,
@@ -643,16 +647,35 @@ class RemoteDesk(Desk):
 
     async def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
         """See `Desk.revoke_grant`."""
-        responder = responder_of(by)
-        said = await self._session.transport.call(
-            "POST",
-            f"/v1/grants/{quote(grant_id, safe='', errors='replace')}/revoke",
-            token=await self._session.credentials.person(self._workspace, responder),
-            subject=grant_id,
-            workspace=self._workspace,
-            actor=responder.id,
+        path = f"/v1/grants/{quote(grant_id, safe='', errors='replace')}/revoke"
+        return _read(GrantRecord, await self._as_person(path, by, subject=grant_id)).grant()
+
+    async def keep_answer(
+        self, question_id: str, *, until: datetime, by: str | Responder, spot_check: float = SPOT_CHECK
+    ) -> StandingAnswer:
+        """See `Desk.keep_answer`."""
+        said = await self._as_person(
+            f"{_path(question_id, self._workspace)}/keep",
+            by,
+            subject=question_id,
+            body=KeepAnswer(until=until, spot_check=spot_check),
         )
-        return _read(GrantRecord, said).grant()
+        return _read(StandingAnswerRecord, said).standing_answer()
+
+    async def list_standing_answers(
+        self, *, after: str | None = None, limit: int = PAGE
+    ) -> Page[StandingAnswer]:
+        """See `Desk.list_standing_answers`."""
+        check_limit(limit)
+        said = await self._as_reader("/v1/standing-answers", query=_without_none(after=after, limit=limit))
+        page = _read(StandingAnswerPage, said)
+        return Page([record.standing_answer() for record in page.items], page.next)
+
+    async def revoke_standing_answer(self, standing_id: str, *, by: str) -> StandingAnswer:
+        """See `Desk.revoke_standing_answer`."""
+        path = f"/v1/standing-answers/{quote(standing_id, safe='', errors='replace')}/revoke"
+        said = await self._as_person(path, by, subject=standing_id)
+        return _read(StandingAnswerRecord, said).standing_answer()
 
     async def get(self, question_id: str) -> Question:
         """See `Desk.get`."""
@@ -786,17 +809,23 @@ class RemoteDesk(Desk):
         return Page([record.question() for record in page.items], page.next)
 
     async def _respond(self, question_id: str, verb: str, by: str | Responder, body: Request) -> Question:
+        path = f"{_path(question_id, self._workspace)}/{verb}"
+        named = body.model_copy(update={"by": responder_of(by).id})
+        return _question(await self._as_person(path, by, subject=question_id, body=named))
+
+    async def _as_person(
+        self, path: str, by: str | Responder, *, subject: str, body: Request | None = None
+    ) -> bytes | None:
         responder = responder_of(by)
-        said = await self._session.transport.call(
+        return await self._session.transport.call(
             "POST",
-            f"{_path(question_id, self._workspace)}/{verb}",
+            path,
             token=await self._session.credentials.person(self._workspace, responder),
-            body=body.model_copy(update={"by": responder.id}),
-            subject=question_id,
+            body=body,
+            subject=subject,
             workspace=self._workspace,
             actor=responder.id,
         )
-        return _question(said)
 
     async def _to_question(self, question_id: str, verb: str, *, body: Request | None = None) -> bytes | None:
         path = f"{_path(question_id, self._workspace)}/{verb}"

@@ -26,6 +26,7 @@ from handraise.model.people import Responder
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import ThreadMessage
 from handraise.ports import Durability, Recovered
 from handraise.ports.desk import (
@@ -453,6 +454,20 @@ class BlockingDesk:
     def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
         """See `Desk.revoke_grant`."""
         return self._loop.run(self._desk.revoke_grant(grant_id, by=by))
+
+    def keep_answer(
+        self, question_id: str, *, until: datetime, by: str | Responder, spot_check: float = SPOT_CHECK
+    ) -> StandingAnswer:
+        """See `Desk.keep_answer`."""
+        return self._loop.run(self._desk.keep_answer(question_id, until=until, by=by, spot_check=spot_check))
+
+    def list_standing_answers(self, *, after: str | None = None, limit: int = PAGE) -> Page[StandingAnswer]:
+        """See `Desk.list_standing_answers`."""
+        return self._loop.run(self._desk.list_standing_answers(after=after, limit=limit))
+
+    def revoke_standing_answer(self, standing_id: str, *, by: str) -> StandingAnswer:
+        """See `Desk.revoke_standing_answer`."""
+        return self._loop.run(self._desk.revoke_standing_answer(standing_id, by=by))
 
     def get(self, question_id: str) -> Question:
         """See `Desk.get`."""

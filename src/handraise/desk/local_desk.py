@@ -29,6 +29,7 @@ from handraise.model.errors import (
     ApprovalTakenBack,
     AttachmentNotFound,
     CannotAskBack,
+    CannotKeep,
     CannotShare,
     GrantNotFound,
     InvalidAnswer,
@@ -36,6 +37,7 @@ from handraise.model.errors import (
     KeyConflict,
     NoReceiptKey,
     NotApproved,
+    NotFound,
     NothingToReply,
     NothingToReport,
     PermissionDenied,
@@ -90,6 +92,7 @@ from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of
 from handraise.model.replay import says_approved
 from handraise.model.report_validation import check_report
 from handraise.model.sharing_rules import check_aside, check_people
+from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer, check_keep
 from handraise.model.thread_messages import attached_to, check_attachments, check_message, check_room
 from handraise.model.validation import check_answer
 from handraise.ports import Durability, Filter, IdFactory, Inserted, Recovered, WaitingPage
@@ -715,6 +718,42 @@ class LocalDesk(Desk):
             found = await self._engine.store.revoke(self._workspace, grant_id, by=responder.id)
         if found is None:
             raise GrantNotFound(grant_id, self._workspace)
+        self._engine.notify_feed(self._workspace)
+        return found
+
+    async def keep_answer(
+        self, question_id: str, *, until: datetime, by: str | Responder, spot_check: float = SPOT_CHECK
+    ) -> StandingAnswer:
+        """See `Desk.keep_answer`."""
+        question, responder = await self.get(question_id), await self._with_groups(by)
+        check_keep(question, responder, until, spot_check)
+        kept = await self._engine.policies.port.keep_answer(
+            question.ref, responder, standing_id=self._new_id(), until=until, spot_check=spot_check
+        )
+        if kept is None:
+            raise CannotKeep(
+                [Problem("until", "this time is past, or the question was answered too long ago")]
+            )
+        self._engine.notify_feed(self._workspace)
+        return kept
+
+    async def list_standing_answers(
+        self, *, after: str | None = None, limit: int = PAGE
+    ) -> Page[StandingAnswer]:
+        """See `Desk.list_standing_answers`."""
+        check_limit(limit)
+        port = self._engine.policies.port
+        found = await port.standing_answers(self._workspace, after=after, limit=limit)
+        return Page(found, found[-1].id if len(found) == limit else None)
+
+    async def revoke_standing_answer(self, standing_id: str, *, by: str) -> StandingAnswer:
+        """See `Desk.revoke_standing_answer`."""
+        responder, found = responder_of(by), None
+        if not text_problem(standing_id):
+            port = self._engine.policies.port
+            found = await port.revoke_standing_answer(self._workspace, standing_id, by=responder.id)
+        if found is None:
+            raise NotFound(f"There is no standing answer {standing_id!r} in workspace {self._workspace!r}.")
         self._engine.notify_feed(self._workspace)
         return found
 

@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -41,8 +42,23 @@ class PolicyCache:
     async def apply(self, draft: Draft) -> Draft:
         """The question as the policy of its workspace changes it, with its ruling; as it is without a policy.
 
-        Raises `InvalidQuestion` if its rules name fewer people than must agree, so that nobody could ever answer it.
+        A standing answer for its topic settles it, unless it becomes a spot check. Raises `InvalidQuestion` if its rules
+        name fewer people than must agree, so that nobody could ever answer it.
         """
+        decided = await self._by_rules(draft)
+        if self._policies is None or decided.topic_key is None or decided.evidence is not None:
+            return decided
+        ruling = decided.ruling or Ruling(version=0)
+        if ruling.ending is not None:
+            return decided
+        found = await self._policies.find_standing_answer(decided)
+        if found is None:
+            return decided
+        if _draw() < found.spot_check:
+            return redrafted(decided, ruling=replace(ruling, standing=found.id))
+        return redrafted(decided, ruling=replace(ruling, ending=found.ending))
+
+    async def _by_rules(self, draft: Draft) -> Draft:
         policy = await self._policy(draft.workspace)
         if policy is None:
             return draft
@@ -66,6 +82,13 @@ class PolicyCache:
     async def stops(self, workspace: str) -> Sequence[Stop]:
         """The stops of a workspace, read from the store, the oldest first."""
         return () if self._policies is None else await self._policies.stops(workspace)
+
+    @property
+    def port(self) -> Policies:
+        """Where they are stored."""
+        if self._policies is None:
+            raise RuntimeError("this desk was opened without a place for standing answers")
+        return self._policies
 
     def _now(self) -> datetime:
         now = None if self._clock is None else self._clock.now()

@@ -29,6 +29,7 @@ HandraiseError
 ├── NothingToReply                       nobody has asked the asker back, or it has replied already
 ├── ThreadMoved                          somebody wrote something that this approval does not cover
 ├── CannotShare       (ValueError)       these people cannot be brought in, or nobody would be left
+├── CannotKeep        (ValueError)       this answer cannot be kept for its topic
 ├── AlreadyTaken                         somebody else is working on the answer; carries who, and until when
 ├── InvalidAttachment (ValueError)       the file cannot be kept like this, or nobody uploaded it; nothing was recorded
 │   └── AttachmentTooLarge               the file has too many bytes
@@ -388,6 +389,15 @@ class CannotShare(ProblemsError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("This is not possible:", problems)
+
+
+class CannotKeep(ProblemsError):
+    """The answer cannot be kept for its topic; nothing was recorded."""
+
+    code = "cannot_keep"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This answer cannot be kept:", problems)
 
 
 class AlreadyTaken(HandraiseError):

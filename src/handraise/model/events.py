@@ -52,6 +52,8 @@ class EventKind(StrEnum):
     PUT_BACK = "put_back"
     """That person wants it in their inbox again."""
     REVOKED = "revoked"
+    KEPT = "kept"
+    """The person who answered keeps the answer for its topic."""
     SENT = "sent"
     """Its asker showed it in a chat of its own."""
     JOINED = "joined"

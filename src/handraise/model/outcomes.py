@@ -25,8 +25,9 @@ class Status(StrEnum):
     RETURNED = "returned"
 
 
-Source = Literal["person", "default", "grant", "policy", "shared"]
-"""Where an answer came from. `shared`: a person answered an equal question of another asker, with the same topic."""
+Source = Literal["person", "default", "grant", "policy", "shared", "standing"]
+"""Where an answer came from. `shared`: a person answered an equal question of another asker, with the same topic.
+`standing`: a person answered one before, and kept the answer for the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,8 @@ class Answered:
             )
         if self.source == "shared":
             return f"answered {self.value!r} by {self.by}, to an equal question"
+        if self.source == "standing":
+            return f"answered {self.value!r} by a standing answer of {self.by}"
         if self.source == "default":
             return f"answered {self.value!r} by default, because its time ran out"
         return f"answered {self.value!r} by {self.by}"

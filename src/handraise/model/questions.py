@@ -389,6 +389,8 @@ def posted(draft: Draft, asked_at: datetime, *, follows: str | None = None) -> Q
     if draft.ruling is not None and (ending := draft.ruling.ending) is not None:
         outcome = outcome_of(ending.status, asked_at, ending.record)
         values |= {"status": outcome.status, "outcome": outcome}
+        if not draft.ruling.is_stored:
+            values["ruling"] = None
     return _made(Question, values)
 
 

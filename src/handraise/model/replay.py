@@ -173,6 +173,8 @@ class QuestionReplay:
             return None
         if data.get("source") == "policy":
             return self._why_not_by_policy(step)
+        if data.get("source") in ("shared", "standing"):
+            return self._why_not_for_another(step)
         if data.get("source", "person") != "person":
             return None
         if step.by == self._asked.get("asker"):
@@ -196,6 +198,20 @@ class QuestionReplay:
                 return (
                     f"{need.count} people had to agree, and only {len(found)} did: {', '.join(need.people)}"
                 )
+        return None
+
+    def _why_not_for_another(self, step: _Step) -> str | None:
+        """Why the answer to another question cannot have ended it, or None."""
+        if "asker" not in self._asked:
+            return None
+        if self._asked["kind"] == "approval":
+            return "an approval is never answered by the answer to another question"
+        if step.by == self._asked["asker"]:
+            return "the asker cannot answer"
+        recipients = self._asked.get("recipients") or []
+        is_asked = not recipients or step.by in _among(recipients, {step.by})
+        if (step.data or {}).get("source") == "standing" and not is_asked:
+            return f"{step.by!r} was not asked"
         return None
 
     def _why_not_by_policy(self, step: _Step) -> str | None:

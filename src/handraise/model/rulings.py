@@ -34,8 +34,9 @@ class Ruling:
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is the digest of the rule
     that would have allowed the question, if it went to people as a spot check of that rule. `names_people` says that the
-    policy named who answers instead of the asker, so people cannot let others answer. `ending` settles the question
-    when it is posted; it is stored as the question's outcome and not with the ruling.
+    policy named who answers instead of the asker, so people cannot let others answer. `standing` is the id of the standing
+    answer that the question is a spot check of. `ending` settles the question when it is posted; it is stored as the
+    question's outcome and not with the ruling. Without a policy, `version` is 0.
     """
 
     version: int
@@ -43,6 +44,7 @@ class Ruling:
     asked: dict[str, Json] = field(default_factory=dict)
     checked: str | None = None
     names_people: bool = False
+    standing: str | None = None
     ending: Ending | None = field(default=None, compare=False)
 
     @cached_property
@@ -50,8 +52,16 @@ class Ruling:
         """The JSON text of the ruling. Most questions of an agent share one ruling, so it is written once."""
         checked = "" if self.checked is None else f', "checked": {json.dumps(self.checked)}'
         named = ', "names_people": true' if self.names_people else ""
-        matches = _matches_text(self.matches)
-        return f'{{"version": {self.version}, "matches": {matches}, "asked": {json.dumps(self.asked)}{checked}{named}}}'
+        standing = "" if self.standing is None else f', "standing": {json.dumps(self.standing)}'
+        matches, asked = _matches_text(self.matches), json.dumps(self.asked)
+        return (
+            f'{{"version": {self.version}, "matches": {matches}, "asked": {asked}{checked}{named}{standing}}}'
+        )
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it says anything to remember: a standing answer that settles a question is in its outcome."""
+        return self.version > 0 or self.standing is not None
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as it is stored and sealed."""
@@ -59,7 +69,11 @@ class Ruling:
         stored: dict[str, Json] = {"version": self.version, "matches": matches, "asked": self.asked}
         if self.checked is not None:
             stored["checked"] = self.checked
-        return {**stored, "names_people": True} if self.names_people else stored
+        if self.names_people:
+            stored["names_people"] = True
+        if self.standing is not None:
+            stored["standing"] = self.standing
+        return stored
 
 
 def _match_json(match: Match) -> dict[str, Json]:
@@ -74,11 +88,15 @@ def _matches_text(matches: tuple[Match, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a rule settles a question at once: the status, the record of its outcome, and the rule's digest."""
+    """How a question is settled at once: the status, the record of its outcome, and what settles it.
+
+    That is a rule of the policy, by its digest, or a standing answer, by its id.
+    """
 
     status: Literal["answered", "declined"]
     record: dict[str, Json]
-    rule: str
+    rule: str | None = None
+    standing: str | None = None
 
 
 def ruling_from_json(stored: dict[str, Any] | None) -> Ruling | None:
@@ -91,4 +109,5 @@ def ruling_from_json(stored: dict[str, Any] | None) -> Ruling | None:
         asked=stored["asked"],
         checked=stored.get("checked"),
         names_people=stored.get("names_people", False),
+        standing=stored.get("standing"),
     )

@@ -196,7 +196,7 @@ class _Facts:
         self.agent = draft.asker
         self.kind = draft.form.kind
         self.conversation = draft.conversation or ""
-        self.topic = ""
+        self.topic = draft.topic or ""
         self.risk = draft.risk or ""
 
     @property

@@ -36,6 +36,7 @@ from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.replay import ENDINGS
+from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import ThreadMessage, messages_of, replied_to
 from handraise.ports.attached_file import read_file
 from handraise.ports.clock import IdFactory
@@ -712,6 +713,27 @@ class Desk(ABC):
     @abstractmethod
     async def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
         """End a grant now. Calling it again changes nothing."""
+
+    @abstractmethod
+    async def keep_answer(
+        self, question_id: str, *, until: datetime, by: str | Responder, spot_check: float = SPOT_CHECK
+    ) -> StandingAnswer:
+        """Keep the answer to a question with a topic: until then, new questions of that topic get it at once.
+
+        Only the person who answered can keep the answer, and each new question must ask the same people the same. One in
+        twenty of them still goes to people, or the share that `spot_check` says; an answer that differs ends the standing
+        answer. What was kept before for the same question ends too. Raises `CannotKeep` if it is impossible.
+        """
+
+    @abstractmethod
+    async def list_standing_answers(
+        self, *, after: str | None = None, limit: int = PAGE
+    ) -> Page[StandingAnswer]:
+        """Return a page of the workspace's standing answers, also those that have ended."""
+
+    @abstractmethod
+    async def revoke_standing_answer(self, standing_id: str, *, by: str) -> StandingAnswer:
+        """End a standing answer now. Calling it again changes nothing."""
 
     @abstractmethod
     async def get(self, question_id: str) -> Question:

@@ -114,7 +114,11 @@ def event_text(
         case EventKind.PUT_BACK:
             return EventText(gettext("Put back into the inbox of {person}").format(person=person))
         case EventKind.REVOKED:
-            return EventText(gettext("The grant was revoked by {person}").format(person=person))
+            return EventText(_revoked(data).format(person=person))
+        case EventKind.KEPT:
+            return EventText(
+                gettext("The answer is kept for new questions by {person}").format(person=person)
+            )
         case EventKind.SENT:
             return EventText(gettext("Shown in a chat by {person}").format(person=person))
         case EventKind.JOINED:
@@ -125,6 +129,14 @@ def event_text(
             return EventText(gettext("No notification was delivered"))
         case _:
             assert_never(event.kind)
+
+
+def _revoked(data: Mapping[str, Json]) -> str:
+    if "question" in data:
+        return gettext("The standing answer ended, because {person} answered the same question differently")
+    if "standing" in data:
+        return gettext("The standing answer was revoked by {person}")
+    return gettext("The grant was revoked by {person}")
 
 
 def _written(data: Mapping[str, Json]) -> tuple[str, ...]:

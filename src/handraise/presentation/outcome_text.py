@@ -52,6 +52,9 @@ def ending_text(outcome: Outcome, form: AnyForm | None, *, asker: str | None, vi
         case Answered(source="shared"):
             sentence = gettext("Answered by {person}, who was asked the same by another agent")
             return _sentence(sentence, outcome.by, viewer)
+        case Answered(source="standing"):
+            sentence = gettext("Answered at once, with the standing answer of {person}")
+            return _sentence(sentence, outcome.by, viewer)
         case Answered():
             return _sentence(_answered_by(_verdict(form, outcome)), outcome.by, viewer)
         case Declined():
@@ -108,7 +111,7 @@ def outcome_title(question: Question) -> str:
     """How a question ended, in a few words, for a notification."""
     outcome = question.outcome
     match outcome:
-        case Answered(source="default" | "grant" | "policy" | "shared"):
+        case Answered(source="default" | "grant" | "policy" | "shared" | "standing"):
             return _answered(_verdict(question.form, outcome))
         case Answered() | Declined() | Returned():
             return str(outcome_text(question))

@@ -19,6 +19,7 @@ from handraise.model.errors import (
     AttachmentNotFound,
     AttachmentTooLarge,
     CannotAskBack,
+    CannotKeep,
     CannotShare,
     DeskClosed,
     GrantNotFound,
@@ -76,6 +77,7 @@ STATUSES: dict[type[HandraiseError], int] = {
     NothingToReply: 409,
     ThreadMoved: 409,
     CannotShare: 422,
+    CannotKeep: 422,
     AlreadyTaken: 409,
     NotApproved: 409,
     ApprovalLapsed: 409,
@@ -212,6 +214,7 @@ _TITLES = {
     "nothing_to_reply": "Nobody waits for a reply",
     "thread_moved": "The conversation has moved on",
     "cannot_share": "This is not possible",
+    "cannot_keep": "This answer cannot be kept",
     "already_taken": "Somebody else is working on it",
     "not_approved": "The action is not approved",
     "approval_lapsed": "The approval is no longer valid",
@@ -291,6 +294,7 @@ _ERRORS: dict[str, _Reader] = {
         subject, seen=document.seen or 0, thread=document.thread or 0
     ),
     "cannot_share": lambda document, *_: CannotShare(_problems(document)),
+    "cannot_keep": lambda document, *_: CannotKeep(_problems(document)),
     "already_taken": lambda document, subject, *_: AlreadyTaken(
         subject, taken_by=document.taken_by or "", until=document.until
     ),

@@ -18,6 +18,7 @@ from handraise.model.outcomes import Outcome, Source, Status, outcome_of
 from handraise.model.questions import Aside, Need, Question, Replies, RequiredEvidence, Vote
 from handraise.model.reports import Report
 from handraise.model.rulings import Effect, RuleMode, Ruling, ruling_from_json
+from handraise.model.standing_answers import StandingAnswer
 from handraise.model.thread_messages import MessageKind, ThreadMessage
 from handraise.model.timelines import Escalation, Timeline, steps_of
 from handraise.model.workspace_events import WorkspaceEvent, WorkspaceEventKind
@@ -173,7 +174,8 @@ class RulingRecord(Record):
     """What the workspace's policy decided when the question was posted: its version and the rules that matched.
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is set if the question is
-    a spot check of a rule that would have allowed it. `names_people` says that the policy named who answers.
+    a spot check of a rule that would have allowed it. `names_people` says that the policy named who answers. `standing` is
+    set if it is a spot check of the standing answer with that id. Without a policy, `version` is 0.
     """
 
     version: int
@@ -181,6 +183,7 @@ class RulingRecord(Record):
     asked: dict[str, Any] = {}
     checked: str | None = None
     names_people: bool = False
+    standing: str | None = None
 
     @classmethod
     def of(cls, ruling: Ruling) -> RulingRecord:
@@ -457,6 +460,39 @@ class GrantPage(Record):
     """Some grants in the order of their ids; `next` is the `after` of the next page."""
 
     items: tuple[GrantRecord, ...]
+    next: str | None = None
+
+
+class StandingAnswerRecord(Record):
+    """An answer that a person keeps for a topic."""
+
+    id: str
+    workspace: str
+    topic: str
+    value: Any
+    given_by: str
+    question_id: str
+    created_at: datetime
+    expires_at: datetime
+    spot_check: float
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+    contradicted_in: str | None = None
+
+    @classmethod
+    def of(cls, standing: StandingAnswer) -> StandingAnswerRecord:
+        """The record of a standing answer."""
+        return cls.model_validate(standing, from_attributes=True)
+
+    def standing_answer(self) -> StandingAnswer:
+        """The standing answer of the record."""
+        return StandingAnswer(**dict(self))
+
+
+class StandingAnswerPage(Record):
+    """Some standing answers in the order of their ids; `next` is the `after` of the next page."""
+
+    items: tuple[StandingAnswerRecord, ...]
     next: str | None = None
 
 

@@ -16,6 +16,7 @@ from handraise.model.identities import Role
 from handraise.model.json_values import text_problem
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Replies
+from handraise.model.standing_answers import SPOT_CHECK
 from handraise.wire.records import Seconds, TimelineRecord
 
 QUESTION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
@@ -183,6 +184,13 @@ class SetAside(ResponseRequest):
     """Take a question out of your inbox until a time, or for good."""
 
     until: datetime | None = None
+
+
+class KeepAnswer(Request):
+    """Keep your answer for its topic until a time. `spot_check` is the share of new questions that people still get."""
+
+    until: datetime
+    spot_check: Annotated[float, pydantic.Field(ge=0, le=1)] = SPOT_CHECK
 
 
 class AnswerItem(AnswerQuestion):

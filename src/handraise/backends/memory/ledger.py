@@ -153,6 +153,9 @@ class MemoryLedger:
         if self._files is not None:
             self._files.erase_person(workspace, owner_of_person(person))
         self._store.replace_grants(unnamed)
+        for place, standing in list(self._store.standing_answers.items()):
+            if (standing.workspace, standing.revoked_by) == (workspace, person):
+                self._store.standing_answers[place] = replace(standing, revoked_by="erased")
 
     async def scrub(self) -> bool:
         """Nothing is written anywhere; see the port."""

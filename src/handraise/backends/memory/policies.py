@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 
 from handraise.backends.memory.clock import now_by
+from handraise.backends.memory.standing_answers import MemoryStandingAnswers
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion, Suspension
@@ -17,12 +18,11 @@ from handraise.model.workspace_events import policy_put, stop_begun, stop_ended,
 from handraise.ports import Clock
 
 
-class MemoryPolicies:
+class MemoryPolicies(MemoryStandingAnswers):
     """Policies in dictionaries. See `handraise.ports.Policies` for what each method promises."""
 
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(store, clock)
         self._versions: dict[str, list[PolicyVersion]] = {}
         self._suspensions: dict[tuple[str, str], Suspension] = {}
         self._stops: list[Stop] = []
@@ -109,7 +109,8 @@ class MemoryPolicies:
         if latest != (0 if ruling is None else ruling.version):
             return False
         ending = None if ruling is None else ruling.ending
-        return ending is None or (workspace, ending.rule) not in self._suspensions
+        rule = None if ending is None else ending.rule
+        return rule is None or (workspace, rule) not in self._suspensions
 
     def _suspend(self, ref: Ref, rule: str | None, by: str) -> None:
         if rule is not None:

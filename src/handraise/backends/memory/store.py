@@ -48,6 +48,7 @@ from handraise.model.replay import says_approved
 from handraise.model.reports import report_of
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
+from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import Ending, ending_of
 from handraise.model.stops import Stop
 from handraise.model.urgency import likeness_of, urgency_of
@@ -101,6 +102,9 @@ class MemoryStore:
         self.decides: Callable[[str, Ruling | None], bool] = lambda _, __: True
         self.checked: Callable[[Ref, str | None, str], None] = lambda _, __, ___: None
         self.stop_for: Callable[[Draft | Question], Stop | None] = lambda _: None
+        self.stands: Callable[[Draft], bool] = lambda _: True
+        self.spot_checked: Callable[[Question, Move], None] = lambda _, __: None
+        self.standing_answers: dict[Ref, StandingAnswer] = {}
         self._voters: dict[Ref, dict[str, _Ballot]] = {}
         self._givers: dict[Ref, _Right] = {}
 
@@ -144,6 +148,8 @@ class MemoryStore:
                 self._grant(move, move.new_grant)
             if move.negative and done[0].status is not Status.PENDING and question.ruling is not None:
                 self.checked(question.ref, question.ruling.checked, move.by)
+            if done[0].status is not Status.PENDING:
+                self.spot_checked(done[0], move)
         return results
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
@@ -350,9 +356,9 @@ class MemoryStore:
         """Remove what is settled; see the port."""
         now = self._now()
         kept = {
-            Ref(grant.workspace, grant.question_id)
-            for grant in self._grants.values()
-            if grant.revoked_at is None and grant.expires_at > now
+            Ref(each.workspace, each.question_id)
+            for each in (*self._grants.values(), *self.standing_answers.values())
+            if each.revoked_at is None and each.expires_at > now
         }
         old = (
             ref
@@ -366,7 +372,12 @@ class MemoryStore:
         return len(gone)
 
     def erase(self, refs: Collection[Ref]) -> None:
-        """Remove questions with their events and grants, for the ledger."""
+        """Remove questions with their events, grants and standing answers, for the ledger."""
+        self.standing_answers = {
+            place: standing
+            for place, standing in self.standing_answers.items()
+            if Ref(standing.workspace, standing.question_id) not in refs
+        }
         self._grants = {
             place: grant
             for place, grant in self._grants.items()
@@ -510,6 +521,18 @@ class MemoryStore:
         """Change grants, for the ledger."""
         self._grants = {place: change(grant) for place, grant in self._grants.items()}
 
+    def give_right(self, place: Ref, question: Question, responder: Responder) -> None:
+        """Remember by what right a person answered, for a standing answer with this place."""
+        self._givers[place] = self._right(question, responder)
+
+    def still_may(self, question: Question, place: Ref) -> bool:
+        """Whether the giver of this standing answer may answer a question now."""
+        return self._still_may(question, self._givers[place])
+
+    def log(self, ref: Ref, kind: EventKind, *, by: str, data: dict[str, Json]) -> None:
+        """One line of a question's history, for standing answers."""
+        self._log(ref, kind, by=by, data=data)
+
     def peek(self, ref: Ref) -> Question | None:
         """A question in its present state, for the outbox."""
         return self._questions.get(ref)
@@ -571,7 +594,7 @@ class MemoryStore:
             return same_question(draft, stored)
         if stop := self.stop_for(draft):
             return Stopped(stop)
-        if not self.decides(draft.workspace, draft.ruling):
+        if not self.decides(draft.workspace, draft.ruling) or not self.stands(draft):
             return PolicyChanged(draft.workspace)
         question = posted(draft, self._now(), follows=self._followed(draft))
         is_pending = question.status is Status.PENDING

@@ -95,6 +95,7 @@ from (
         ('routing', exists (select from handraise.routing)),
         ('policies', exists (select from handraise.policies)),
         ('rule_suspensions', exists (select from handraise.rule_suspensions)),
+        ('standing_answers', exists (select from handraise.standing_answers)),
         ('stops', exists (select from handraise.stops)),
         ('files', exists (select from handraise.files)),
         ('file_references', exists (select from handraise.file_references)),

@@ -3,8 +3,8 @@
 -- name: insert
 -- Register questions. One whose key or id exists, archived or not, is not returned. With a quota, a question that would
 -- give its asker more pending questions than that is not registered, and neither is one that was decided by another
--- version of the policy, or by a rule that is suspended, or that a stop covers; it is returned with the reason as
--- `refused`, and with the `stop`. `pending` is how many its asker had before, up to the quota.
+-- version of the policy, by a rule that is suspended or by a standing answer that does not hold, or that a stop covers; it is
+-- returned with the reason as `refused`, and with the `stop`. `pending` is how many its asker had before, up to the quota.
 with given as materialized (
     select t.*, row_number() over (partition by t.workspace, t.asker) as place
     from unnest(
@@ -13,12 +13,12 @@ with given as materialized (
         :recipients::text[], :quorum::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
         :expire_after::float8[], :undo_for::float8[], :shared::bool[], :replies::text[], :replaces::text[],
         :topic::text[], :topic_key::text[], :added::text[], :needs::text[], :evidence::text[],
-        :ruling::text[], :policy_version::int[], :rule::text[], :ended_as::text[], :ended_with::text[],
+        :ruling::text[], :policy_version::int[], :rule::text[], :standing::text[], :ended_as::text[], :ended_with::text[],
         :attachments::text[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
         recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared, replies, replaces, topic, topic_key, added, needs, evidence,
-        ruling, policy_version, rule, ended_as, ended_with, attachments
+        ruling, policy_version, rule, standing, ended_as, ended_with, attachments
     )
 ),
 policy as materialized (
@@ -53,6 +53,14 @@ draft as materialized (
             when given.rule is not null and exists (
                 select from handraise.rule_suspensions as s
                 where s.workspace = given.workspace and s.rule = given.rule
+            ) then 'policy'
+            when given.standing is not null and not exists (
+                select from handraise.standing_answers as s
+                where s.workspace = given.workspace and s.id = given.standing and s.topic_key = given.topic_key
+                    and s.revoked_at is null and s.expires_at > coalesce(:now::timestamptz, now())
+                    and handraise.is_still_backed(
+                        s.workspace, s.given_by, s.giver_backed, coalesce(s.giver_groups, '[]'), given.recipients::jsonb
+                    )
             ) then 'policy'
             when given.ended_as is null and asker.pending + given.place > :quota::bigint then 'quota'
         end as refused
@@ -369,7 +377,7 @@ moved as (
         case when q.needs is not null then handraise.open_stage(q.needs, q.missing) end as stage,
         case when q.needs is not null then (q.voters -> m.actor ->> 'stage')::integer end as stage_before,
         q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting, m.negative,
-        q.ruling ->> 'checked' as checked,
+        q.ruling ->> 'checked' as checked, q.ruling ->> 'standing' as standing,
         case when m.granting is not null then m.principals::jsonb - m.actor end as giver_groups,
         case
             when m.granting is not null
@@ -493,6 +501,23 @@ suspended as (
     where checked is not null and negative and status <> 'pending'
     on conflict do nothing
     returning at, workspace, rule, question_id, actor
+),
+-- A standing answer ends if a person answers a spot check of it differently.
+contradicted as (
+    update handraise.standing_answers as s
+    set revoked_at = moved.settled_at, revoked_by = moved.actor, contradicted_in = moved.id
+    from moved
+    where moved.standing is not null and moved.kind in ('answer', 'decline', 'send_back') and moved.status <> 'pending'
+        and s.workspace = moved.workspace and s.id = moved.standing and s.revoked_at is null
+        and (moved.status <> 'answered' or moved.record::jsonb -> 'value' <> s.value::jsonb)
+    returning s.revoked_at, s.workspace, s.question_id, s.id, s.revoked_by, s.contradicted_in
+),
+ended as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select
+        revoked_at, workspace, question_id, 'revoked', revoked_by,
+        jsonb_build_object('standing', id, 'question', contradicted_in)
+    from contradicted
 )
 select
     workspace, id, status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at, added,

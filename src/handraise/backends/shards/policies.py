@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handraise.backends.shards.placement import ShardRouter
+from handraise.backends.shards.standing_answers import ShardedStandingAnswers
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
 from handraise.model.stops import Stop
 
 
-class ShardedPolicies:
+class ShardedPolicies(ShardedStandingAnswers):
     """Policies on several shards. See `handraise.ports.Policies` for what each method promises."""
 
     def __init__(self, router: ShardRouter) -> None:

@@ -52,7 +52,7 @@ def _attachments_text(attachments: tuple[Attachment, ...]) -> str | None:
 
 
 def _ruling_text(ruling: Ruling | None) -> str | None:
-    return None if ruling is None else ruling.text
+    return ruling.text if ruling is not None and ruling.is_stored else None
 
 
 def _steps_text(steps: tuple[Step, ...]) -> str | None:
@@ -85,12 +85,13 @@ def draft_values(draft: Draft) -> dict[str, Any]:
 
 
 def policy_values(draft: Draft) -> dict[str, Any]:
-    """What the policy decided about a draft, and by which version and rule."""
+    """What was decided about a draft when it was posted, and by which version, rule or standing answer."""
     ending = None if draft.ruling is None else draft.ruling.ending
     return {
         **ruling_values(draft.ruling),
         "ended_as": None if ending is None else ending.status,
         "ended_with": None if ending is None else json_text(ending.record),
+        "standing": None if ending is None else ending.standing,
     }
 
 

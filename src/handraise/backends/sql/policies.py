@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from handraise.backends.sql.executor import Run, SqlExecutor, note
 from handraise.backends.sql.parameters import AsJson
 from handraise.backends.sql.rows import from_json, stored_policy_version, stored_stop, stored_suspension
+from handraise.backends.sql.standing_answers import SqlStandingAnswers
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import policy_put, stop_begun, stop_ended, suspension_lifted
 
 
-class SqlPolicies:
+class SqlPolicies(SqlStandingAnswers):
     """Policies in an SQL database. See `handraise.ports.Policies` for what each method promises."""
 
     def __init__(self, executor: SqlExecutor) -> None:

@@ -35,6 +35,7 @@ from handraise.model.reports import Report, report_of
 from handraise.model.routing import Recent
 from handraise.model.rulings import Ruling, ruling_from_json
 from handraise.model.seals import Hold, Removal, Seal
+from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.timelines import Step, steps_from_json
@@ -170,6 +171,7 @@ stored_passkey = row_reader(Passkey)
 stored_person = row_reader(Person)
 stored_policy_version = row_reader(PolicyVersion, by="actor")
 stored_suspension = row_reader(Suspension, by="actor")
+stored_standing_answer = row_reader(StandingAnswer)
 stored_stop = row_reader(Stop, by="actor")
 stored_usable = row_reader(UsableApproval)
 # These two use different column names for what is also in the row of their person.

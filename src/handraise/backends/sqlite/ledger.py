@@ -19,6 +19,7 @@ _OF_QUESTION = (
     "erase_entries",
     "erase_links",
     "erase_grants",
+    "erase_standing_answers",
     "erase_salt",
     "erase_requests",
 )

@@ -148,6 +148,10 @@ delete from question_links where workspace = :workspace and question_id = :id;
 -- Erase the grants that a question left.
 delete from grants where workspace = :workspace and question_id = :id;
 
+-- name: erase_standing_answers
+-- Erase the standing answers that a question left.
+delete from standing_answers where workspace = :workspace and question_id = :id;
+
 -- name: erase_salt
 -- Erase a question's salt.
 delete from salts where workspace = :workspace and question_id = :id;
@@ -196,6 +200,7 @@ update files
 set owner = 'erased:' || key, used_at = case when referred then used_at else 0 end
 where workspace = :workspace and owner = 'person:' || :person;
 update grants set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
+update standing_answers set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
 update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;
 update links set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;

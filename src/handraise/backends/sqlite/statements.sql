@@ -2,7 +2,7 @@
 
 -- name: insert
 -- Register a question, unless its key or id exists, its asker has as many pending as a quota allows, or it was decided by
--- another version of the policy or by a rule that is suspended, or a stop covers it.
+-- another version of the policy, by a rule that is suspended or by a standing answer that does not hold, or a stop covers it.
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
     asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, replies, replaces, topic, topic_key, added,
@@ -19,6 +19,14 @@ select
     :attachments
 where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
 and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
+and (:standing is null or exists (
+    select 1
+    from standing_answers as s
+    join keepers as k on k.workspace = s.workspace and k.standing = s.id
+    where s.workspace = :workspace and s.id = :standing and s.topic_key = :topic_key and s.revoked_at is null
+        and s.expires_at > :now
+        and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
+))
 and not exists (
     select 1
     from stops as s
@@ -422,10 +430,25 @@ where q.workspace = :workspace and q.id = :id and q.ruling ->> '$.checked' is no
 on conflict do nothing;
 
 -- name: is_decided_by
--- A row if this version of the policy is the latest, and this rule is not suspended.
+-- A row if this version of the policy is the latest, this rule is not suspended, and this standing answer holds.
 select 1
 where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
-    and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule);
+    and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
+    and (:standing is null or exists (
+        select 1
+        from standing_answers as s
+        join keepers as k on k.workspace = s.workspace and k.standing = s.id
+        where s.workspace = :workspace and s.id = :standing and s.topic_key = :topic_key and s.revoked_at is null
+            and s.expires_at > :now
+            and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
+    ));
+
+-- name: contradict
+-- End a standing answer, because a person has answered a spot check of it differently.
+update standing_answers
+set revoked_at = :now, revoked_by = :actor, contradicted_in = :id
+where workspace = :workspace and id = :standing and revoked_at is null
+returning question_id;
 
 -- name: grant
 -- Remember an approval.
@@ -939,9 +962,14 @@ limit :limit;
 select
     e.number, e.at, q.workspace, q.id, q.settled_at,
     (
-        select max(g.expires_at)
-        from grants as g
-        where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
+        select max(k.expires_at)
+        from (
+            select g.expires_at from grants as g
+            where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
+            union all
+            select a.expires_at from standing_answers as a
+            where a.workspace = q.workspace and a.question_id = q.id and a.revoked_at is null
+        ) as k
     ) as kept_until
 from events as e
 left join questions as q

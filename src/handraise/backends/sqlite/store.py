@@ -15,7 +15,6 @@ from handraise.backends.sql.parameters import (
     grant_query,
     move_values,
     page_query,
-    policy_values,
     ruling_values,
     settled_query,
     taken_back_data,
@@ -46,7 +45,7 @@ from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreU
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, NewGrant, is_shared, same_question, shared_record
+from handraise.model.lifecycle import VOTES, Move, NewGrant, is_shared, same_question, shared_record
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
@@ -496,8 +495,7 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
     stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
     if stored is None and (stopped := run(connection, "covering_stop", tool=tool_of(draft), **values)):
         return Stopped(stored_stop(stopped[0]))
-    decided_by = {"workspace": draft.workspace, **policy_values(draft)}
-    if stored is None and not run(connection, "is_decided_by", **decided_by):
+    if stored is None and not run(connection, "is_decided_by", now=now, **values):
         return PolicyChanged(draft.workspace)
     if stored is None and quota is not None:
         return QuotaExceeded(draft.asker, draft.workspace, quota)
@@ -585,7 +583,23 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     ruling = move.question.ruling
     if status != "pending" and move.negative and ruling is not None and ruling.checked is not None:
         run(connection, "suspend_rule", actor=move.by, now=now, **place)
+    if status != "pending" and move.kind in VOTES and ruling is not None and ruling.standing is not None:
+        _contradict(connection, move, ruling.standing, status, now)
     return moved
+
+
+def _contradict(connection: sqlite3.Connection, move: Move, standing: str, status: str, now: int) -> None:
+    """End the standing answer that a question was a spot check of, if it was answered differently."""
+    place = {"workspace": move.question.workspace, "standing": standing}
+    kept = run(connection, "read_standing_answer", **place)
+    if not kept or (status == "answered" and from_json(kept[0]["value"]) == move.record["value"]):
+        return
+    for row in run(connection, "contradict", id=move.question.id, actor=move.by, now=now, **place):
+        ref, data = (
+            Ref(move.question.workspace, row["question_id"]),
+            {"standing": standing, "question": move.question.id},
+        )
+        _log(connection, ref, "revoked", now, actor=move.by, data=data)
 
 
 def _grant(connection: sqlite3.Connection, move: Move, new_grant: NewGrant, now: int) -> None:

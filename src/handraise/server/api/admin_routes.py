@@ -17,7 +17,7 @@ from handraise.model.people import Responder, responder_of
 from handraise.model.problems import Problem
 from handraise.server.api.etags import IfMatch, check_match, etag_of
 from handraise.server.api.question_routes import IDEMPOTENT, desk_of
-from handraise.server.api.responses import After, Limit, reply
+from handraise.server.api.responses import After, Limit, check_texts, reply
 from handraise.server.auth.authenticator import (
     AgentCaller,
     Context,
@@ -76,7 +76,7 @@ async def list_grants(
     ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50
 ) -> Response:
     """List the workspace's grants, also those that have ended."""
-    _check_texts({"query.after": after})
+    check_texts({"query.after": after})
     grants = await desk_of(ctx, admin).list_grants(after=after, limit=limit)
     return reply(GrantPage(items=tuple(map(GrantRecord.of, grants)), next=grants.next))
 
@@ -96,7 +96,7 @@ async def revoke_grant(ctx: Context, caller: CurrentPerson, grant_id: GrantId) -
 @router.get("/keys", response_model=KeyPage)
 async def list_keys(ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50) -> Response:
     """List the workspace's keys, also revoked ones."""
-    _check_texts({"query.after": after})
+    check_texts({"query.after": after})
     keys = await ctx.directory.keys(admin.workspace, after=after, limit=limit)
     return reply(KeyPage(items=tuple(map(KeyRecord.of, keys)), next=_next(keys, limit)))
 
@@ -130,7 +130,7 @@ async def list_people(
     ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50
 ) -> Response:
     """List the people of the workspace."""
-    _check_texts({"query.after": after})
+    check_texts({"query.after": after})
     people = await ctx.directory.people(admin.workspace, after=after, limit=limit)
     return reply(PersonPage(items=tuple(map(PersonRecord.of, people)), next=_next(people, limit)))
 
@@ -145,7 +145,7 @@ async def get_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> 
 async def put_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId, body: PutPerson) -> Response:
     """Add or change a person. The last administrator keeps the role."""
     _check_name(person_id)
-    _check_texts({"body.name": body.name, "body.email": body.email})
+    check_texts({"body.name": body.name, "body.email": body.email})
     before = await ctx.directory.find_person(admin.workspace, person_id)
     stepping_down = before if before and before.role is Role.ADMIN and body.role is not Role.ADMIN else None
     if stepping_down:
@@ -226,7 +226,7 @@ async def put_group(
 
     With `If-Match`, only if the group has not changed.
     """
-    _check_texts({"path.name": name, **{f"body.people.{n}": each for n, each in enumerate(body.people)}})
+    check_texts({"path.name": name, **{f"body.people.{n}": each for n, each in enumerate(body.people)}})
     unknown = [
         Problem(f"body.people.{n}", f"there is nobody called {each!r} here")
         for n, each in enumerate(body.people)
@@ -330,11 +330,3 @@ def _check_name(person_id: str) -> None:
         responder_of(Responder(person_id))
     except PermissionDenied as refusal:
         raise InvalidRequest([Problem("path.person_id", refusal.reason)]) from None
-
-
-def _check_texts(texts: dict[str, str | None]) -> None:
-    problems = [
-        Problem(path, why) for path, text in texts.items() if text is not None and (why := text_problem(text))
-    ]
-    if problems:
-        raise InvalidRequest(problems)

@@ -9,6 +9,7 @@ from fastapi import Path, Query
 from starlette.responses import Response
 
 from handraise.model.errors import InvalidRequest
+from handraise.model.json_values import text_problem
 from handraise.model.problems import Problem
 from handraise.wire.records import Record
 
@@ -28,6 +29,15 @@ def reply(record: Record, *, status: int = 200, headers: dict[str, str] | None =
     return Response(
         record.model_dump_json(), status_code=status, media_type="application/json", headers=headers
     )
+
+
+def check_texts(texts: dict[str, str | None]) -> None:
+    """Raise `InvalidRequest` for texts that no store can keep, by the names of their parameters."""
+    problems = [
+        Problem(path, why) for path, text in texts.items() if text is not None and (why := text_problem(text))
+    ]
+    if problems:
+        raise InvalidRequest(problems)
 
 
 def seconds(text: str, *, at_most: float) -> float:

@@ -41,6 +41,7 @@ from handraise.testing.contract.sharing_cases import (
     SharingCases,
     TakingCases,
 )
+from handraise.testing.contract.standing_answer_cases import StandingAnswerCases
 from handraise.testing.contract.stop_cases import StopCases
 from handraise.testing.contract.store import StoreContract
 from handraise.testing.contract.thread_cases import ConsentCases, ReplyingCases, ThreadCases, TurnCases
@@ -84,6 +85,7 @@ class DeskContract(
     BringingInCases,
     HandingOverCases,
     AsideCases,
+    StandingAnswerCases,
     TopicCases,
     TurnCases,
     ReplyingCases,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -146,6 +147,30 @@ class PermissionCases(ContractFixtures):
         assert (await desk.get(again.id)).status == "pending"
         with pytest.raises(ApprovalLapsed):
             await desk.consume_approval(used.id)
+
+    @promise("P11")
+    @pytest.mark.parametrize("lost", ["removed", "left"])
+    async def test_a_standing_answer_ends_with_the_right_of_its_giver(
+        self, parts: Backend, directory: Directory, workspace: str, lost: str
+    ) -> None:
+        async with desk_from_store(
+            parts.store, parts.bus, directory=directory, policies=parts.policies, workspace=workspace
+        ) as desk:
+            await people(directory, workspace, "gus", "hal")
+            await directory.put_group(workspace, "tax", ["gus", "hal"])
+            asked = partial(desk.post, "Which rate?", recipients=["group:tax"], topic="rate")
+            first = await asked()
+            answered = await desk.answer(first.id, "19", by="gus")
+            assert answered.outcome is not None
+            until = answered.outcome.at + timedelta(days=1)
+            await desk.keep_answer(first.id, until=until, by="gus", spot_check=0.0)
+            assert (await asked()).outcome is not None
+            await (
+                directory.remove_person(workspace, "gus")
+                if lost == "removed"
+                else directory.put_group(workspace, "tax", ["hal"])
+            )
+            assert (await asked()).outcome is None
 
     @promise("P11")
     async def test_everybody_who_approved_takes_that_back_and_nobody_else(self, desk: Desk) -> None:

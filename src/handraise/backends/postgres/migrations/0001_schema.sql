@@ -227,6 +227,31 @@ create table handraise.grants (
 create index grants_by_action on handraise.grants (workspace, asker, tool, digest) where revoked_at is null;
 create index grants_by_question on handraise.grants (workspace, question_id);
 
+-- Answers that people keep for a topic, always with an end. `topic_key` is the same for questions that it answers.
+create table handraise.standing_answers (
+    created_at    timestamptz not null,
+    expires_at    timestamptz not null,
+    revoked_at    timestamptz,
+    spot_check    float8      not null check (spot_check between 0 and 1),
+    -- By what right it was given, as in `voters`, with the groups that were vouched for.
+    giver_backed  boolean,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    topic         text        collate "C" not null,
+    topic_key     text        collate "C" not null,
+    given_by      text        collate "C" not null,
+    revoked_by    text        collate "C",
+    -- The spot check in which a person answered differently.
+    contradicted_in text      collate "C",
+    question_id   text        collate "C" not null,
+    value         json        not null,
+    giver_groups  jsonb,
+    primary key (workspace, id)
+);
+
+create index standing_answers_by_topic on handraise.standing_answers (workspace, topic_key) where revoked_at is null;
+create index standing_answers_by_question on handraise.standing_answers (workspace, question_id);
+
 -- How urgent a pending question is, as a number that indexes can sort by. Smaller is more urgent.
 create function handraise.urgency(expires_at timestamptz, form json, is_escalated boolean) returns bigint
     language sql stable parallel safe
@@ -1952,10 +1977,17 @@ begin
         insert into handraise.archive_index (settled_at, kept_until, workspace, id, owner, key)
         select
             q.settled_at,
-            (
-                select max(g.expires_at)
-                from handraise.grants as g
-                where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
+            greatest(
+                (
+                    select max(g.expires_at)
+                    from handraise.grants as g
+                    where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
+                ),
+                (
+                    select max(a.expires_at)
+                    from handraise.standing_answers as a
+                    where a.workspace = q.workspace and a.question_id = q.id and a.revoked_at is null
+                )
             ),
             q.workspace, q.id, case when q.shared then '' else q.asker end, q.key
         from q
@@ -2234,6 +2266,8 @@ begin
     delete from handraise.question_links as l
     where l.workspace = erase_questions.workspace and l.question_id = any (gone);
     delete from handraise.grants as g where g.workspace = erase_questions.workspace and g.question_id = any (gone);
+    delete from handraise.standing_answers as a
+    where a.workspace = erase_questions.workspace and a.question_id = any (gone);
     delete from handraise.salts as s where s.workspace = erase_questions.workspace and s.question_id = any (gone);
     -- What was answered to requests is kept for a day, in case they are made again.
     delete from handraise.requests as r
@@ -2295,6 +2329,8 @@ begin
     where k.workspace = erase_person.workspace and erase_person.person in (k.created_by, k.revoked_by);
     update handraise.grants as g set revoked_by = 'erased'
     where g.workspace = erase_person.workspace and g.revoked_by = erase_person.person;
+    update handraise.standing_answers as a set revoked_by = 'erased'
+    where a.workspace = erase_person.workspace and a.revoked_by = erase_person.person;
     update handraise.question_links as l set created_by = 'erased'
     where l.workspace = erase_person.workspace and l.created_by = erase_person.person;
     update handraise.links as l set vouched_by = 'erased'
@@ -2384,7 +2420,7 @@ begin
     -- A desk may complete a move that has been decided.
     grant select, update on handraise.archive, handraise.homes to handraise_app;
     grant select, insert, update
-        on handraise.questions, handraise.grants, handraise.agent_keys, handraise.routing, handraise.deliveries,
+        on handraise.questions, handraise.grants, handraise.standing_answers, handraise.agent_keys, handraise.routing, handraise.deliveries,
             handraise.placements
         to handraise_app;
     grant select, insert, delete

@@ -230,6 +230,31 @@ create table grants (
 create index grants_by_action on grants (workspace, asker, tool, digest) where revoked_at is null;
 create index grants_by_question on grants (workspace, question_id);
 
+-- Answers that people keep for a topic, always with an end. `topic_key` is the same for questions that it answers.
+create table standing_answers (
+    workspace     text    not null,
+    id            text    not null,
+    topic         text    not null,
+    topic_key     text    not null,
+    given_by      text    not null,
+    -- By what right it was given, as in `voters`, with the groups that were vouched for.
+    giver_backed  integer,
+    giver_groups  text,
+    revoked_by    text,
+    -- The spot check in which a person answered differently.
+    contradicted_in text,
+    question_id   text    not null,
+    value         text    not null,
+    spot_check    real    not null check (spot_check between 0 and 1),
+    created_at    integer not null,
+    expires_at    integer not null,
+    revoked_at    integer,
+    primary key (workspace, id)
+) strict;
+
+create index standing_answers_by_topic on standing_answers (workspace, topic_key) where revoked_at is null;
+create index standing_answers_by_question on standing_answers (workspace, question_id);
+
 
 -- == The directory: people, agents, sessions ==
 
@@ -471,6 +496,21 @@ where g.giver_backed is not 1
     and (
         g.giver_backed is null
         or exists (select 1 from people as p where p.workspace = g.workspace and p.id = g.granted_by)
+    );
+
+-- The same for the giver of each standing answer.
+create view keepers as
+select s.workspace, s.id as standing, d.name
+from standing_answers as s
+join directory_names as d on d.workspace = s.workspace and d.person = s.given_by
+where s.giver_backed = 1
+union all
+select s.workspace, s.id, v.value
+from standing_answers as s, json_each(json_insert(coalesce(s.giver_groups, '[]'), '$[#]', s.given_by, '$[#]', '*')) as v
+where s.giver_backed is not 1
+    and (
+        s.giver_backed is null
+        or exists (select 1 from people as p where p.workspace = s.workspace and p.id = s.given_by)
     );
 
 
