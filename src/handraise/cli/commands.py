@@ -145,6 +145,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "serve": ("serve_command", "serve", "Run the server."),
     "mcp": ("mcp_command", "mcp", "Let an MCP client ask people, request approvals, and collect answers."),
     "grants": ("grant_commands", "app", "Grants: remembered approvals, until they end or are revoked."),
+    "standing-answers": (
+        "standing_answer_commands",
+        "app",
+        "Standing answers: answers that people keep for a topic, until they end or are revoked.",
+    ),
     "keys": ("key_commands", "app", "Keys of agents. With a key, an agent can ask; it cannot answer."),
     "people": ("people_commands", "app", "People who answer, and how they sign in."),
     "groups": (

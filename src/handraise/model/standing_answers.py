@@ -58,32 +58,39 @@ class StandingAnswer:
         return Ending("answered", record, standing=self.id)
 
 
+def may_keep(question: Question, responder: Responder) -> bool:
+    """Whether this person could keep an answer of theirs to this question, which may be pending."""
+    return not any(_question_problems(question, responder))
+
+
 def check_keep(question: Question, responder: Responder, until: datetime, spot_check: float) -> None:
     """Raise `CannotKeep` if this person cannot keep the answer to this question."""
-    if problems := list(_keep_problems(question, responder, until, spot_check)):
+    problems = [*_outcome_problems(question, responder), *_question_problems(question, responder)]
+    if until.tzinfo is None:
+        problems.append(Problem("until", "give a time with a time zone"))
+    elif question.outcome is not None and until > question.outcome.at + LONGEST:
+        problems.append(Problem("until", f"an answer is kept for at most {LONGEST.days} days"))
+    if not 0 <= spot_check <= 1:
+        problems.append(Problem("spot_check", "give a share from 0 to 1"))
+    if problems:
         raise CannotKeep(problems)
 
 
-def _keep_problems(
-    question: Question, responder: Responder, until: datetime, spot_check: float
-) -> Iterator[Problem]:
+def _outcome_problems(question: Question, responder: Responder) -> Iterator[Problem]:
     outcome = question.outcome
-    if question.topic is None:
-        yield Problem("question", "it has no topic: only the answer to a topic can be kept")
-    elif question.takes_votes or question.topic_key is None or question.evidence is not None:
-        yield Problem("question", "the answer to this question needs more than one person's word each time")
     if not isinstance(outcome, Answered) or outcome.source != "person":
         yield Problem("question", "only an answer that a person gave can be kept")
     elif outcome.by != responder.id:
         yield Problem("by", "only the person who gave the answer can keep it")
-    elif question.recipients and not set(responder.principals).intersection(question.recipients):
+
+
+def _question_problems(question: Question, responder: Responder) -> Iterator[Problem]:
+    if question.topic is None:
+        yield Problem("question", "it has no topic: only the answer to a topic can be kept")
+    elif question.takes_votes or question.topic_key is None or question.evidence is not None:
+        yield Problem("question", "the answer to this question needs more than one person's word each time")
+    if question.recipients and not set(responder.principals).intersection(question.recipients):
         yield Problem("by", "you were not among the first who were asked: only they can keep an answer")
-    if until.tzinfo is None:
-        yield Problem("until", "give a time with a time zone")
-    elif question.outcome is not None and until > question.outcome.at + LONGEST:
-        yield Problem("until", f"an answer is kept for at most {LONGEST.days} days")
-    if not 0 <= spot_check <= 1:
-        yield Problem("spot_check", "give a share from 0 to 1")
 
 
 def kept_record(standing_id: str, until: datetime, spot_check: float) -> dict[str, Json]:

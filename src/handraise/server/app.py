@@ -59,6 +59,7 @@ from handraise.server.web.inbox import (
     question_page,
     queue_page,
     settled_page,
+    standing_answers_page,
     stops_page,
 )
 from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
@@ -163,6 +164,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(queue_page.pages)
     routes.include_router(settled_page.pages)
     routes.include_router(aside_page.pages)
+    routes.include_router(standing_answers_page.pages)
     routes.include_router(conversation_page.pages)
     routes.include_router(insights_page.pages)
     routes.include_router(stops_page.pages)

@@ -355,9 +355,10 @@ class MemoryStore:
     ) -> int:
         """Remove what is settled; see the port."""
         now = self._now()
+        remembered: list[Grant | StandingAnswer] = [*self._grants.values(), *self.standing_answers.values()]
         kept = {
             Ref(each.workspace, each.question_id)
-            for each in (*self._grants.values(), *self.standing_answers.values())
+            for each in remembered
             if each.revoked_at is None and each.expires_at > now
         }
         old = (

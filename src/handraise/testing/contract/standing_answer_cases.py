@@ -240,7 +240,7 @@ class StandingAnswerCases(ContractFixtures):
             await desk.keep_answer(question.id, until=clock.now() + _DAY, by="bob")
 
     async def test_a_member_of_a_group_can_keep_it(self, desk: Desk, clock: ManualClock) -> None:
-        ana = Responder("ana", groups=("tax",))
+        ana = Responder("ana", groups=frozenset({"tax"}))
         question = await _rate(desk, recipients=["group:tax"])
         await desk.answer(question.id, "19", by=ana)
         await desk.keep_answer(question.id, until=clock.now() + _DAY, by=ana, spot_check=0.0)

@@ -54,6 +54,7 @@ from handraise.server.web.inbox.form_controls import (
     general_problems,
     read_answer,
 )
+from handraise.server.web.inbox.keep_view import keep_offer
 from handraise.server.web.inbox.page_texts import (
     audience_of,
     delivery_lines,
@@ -193,7 +194,7 @@ async def show(
     message = None if submission is None else submission.message
     typed = None if submission is None else submission.typed
     do = "" if submission is None else submission.do
-    is_answer = message is None and do != "send back" and do not in SHARING
+    is_answer = message is None and do not in ("send back", "keep") and do not in SHARING
     misfits = problems if is_answer else ()
     refuses = do in ("decline", "send back")
     values = _common_values(context, question) | _agent_content(context, question)
@@ -236,7 +237,10 @@ async def show(
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
         "story": [(since(each.at, now), each) for each in story],
-        "kept": _unsent_answer(question, submission) if not pending and submission is not None else (),
+        "kept": () if pending or submission is None or do == "keep" else _unsent_answer(question, submission),
+        "keep": keep_offer(question, context.person.responder)
+        if context.shares and (may_answer or not pending)
+        else None,
         "settled": settled_of(question, now, me),
         "takes_files": may_answer and takes_files(form),
         "answer_files": files_of(_answer_files(question), context.files),

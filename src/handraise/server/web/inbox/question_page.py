@@ -55,6 +55,7 @@ from handraise.server.uploads import UploadSlots
 from handraise.server.web.inbox.back_links import back_of
 from handraise.server.web.inbox.file_view import FilePlaces
 from handraise.server.web.inbox.form_controls import Submitted, file_names, read_answer
+from handraise.server.web.inbox.keep_actions import keep, wants_to_keep
 from handraise.server.web.inbox.question_html import (
     AnswerContext,
     OtherPage,
@@ -173,6 +174,8 @@ async def respond(context: AnswerContext, question: Question, submitted: Submitt
         return await _send_back(context, question, submitted)
     if len(submitted.get("do", ())) == 1 and submitted["do"][0] in SHARING:
         return await share(context, question, submitted)
+    if submitted.get("do") == ["keep"]:
+        return await keep(context, question, submitted)
     if submitted.get("do") == ["decline"]:
         return await _decline(context, question, submitted)
     if submitted.get("do") == ["take back"]:
@@ -223,6 +226,8 @@ async def _answer(
         return await _show_moved(context, question, submitted, moved.seen)
     except Stopped:  # the page says so
         return await show(context, question, Submission(submitted), status=423)
+    if wants_to_keep(submitted):
+        return await keep(context, question, submitted)
     return RedirectResponse(context.here, 303)
 
 
