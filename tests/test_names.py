@@ -28,6 +28,7 @@ SHARED = {
         "ledger",
         "passkeys",
         "policies",
+        "standing_answers",
         "outbox",
         "store",
     },
@@ -51,7 +52,7 @@ SHARED = {
 }
 """Why modules may have one basename, and which."""
 
-GERUNDS = {"blocking", "drafting", "fuzzing", "polling", "routing", "working"}
+GERUNDS = {"blocking", "drafting", "fuzzing", "polling", "routing", "standing", "working"}
 """Words of the industry that end in -ing."""
 
 METAPHORS = {

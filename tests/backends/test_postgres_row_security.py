@@ -60,6 +60,7 @@ RIGHTS = {
     "routing": {"SELECT", "INSERT", "UPDATE"},
     "policies": {"SELECT", "INSERT"},
     "rule_suspensions": {"SELECT", "INSERT", "DELETE"},
+    "standing_answers": {"SELECT", "INSERT", "UPDATE"},
     "stops": {"SELECT", "INSERT", "DELETE"},
     "outbox": {"SELECT", "INSERT", "DELETE"},
     "files": {"SELECT", "INSERT"},

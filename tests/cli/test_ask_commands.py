@@ -7,6 +7,7 @@ import json
 import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -371,6 +372,31 @@ def test_grants_are_listed_and_revoked(run: Run, file: str) -> None:
     assert run("grants", "list").stdout.startswith("There are no grants")
     assert "revoked 2" in run("grants", "list", "--all").stdout
     assert run("grants", "revoke", "nothing").stderr.startswith("There is no grant 'nothing'")
+
+
+def test_an_answer_is_kept_listed_and_revoked(run: Run, file: str) -> None:
+    async def ask(desk: Desk) -> Question:
+        return await desk.post("Which rate?", choices=["7", "19"], recipients=["ada"], topic="rate")
+
+    until = (datetime.now(UTC) + timedelta(days=30)).date().isoformat()
+    assert run("standing-answers", "list").stdout.startswith("No answer is kept")
+    question = at_desk(file, ask).id
+    keep = ("standing-answers", "keep", question, "--spot-check", "0", "--until")
+    assert "only an answer that a person gave can be kept" in run(*keep, until).stderr
+    run("answer", question, "19")
+    assert "at most 366 days" in run(*keep, "2099-12-31").stderr
+    assert run(*keep, until).stdout.startswith(
+        f"Until {until} 00:00, questions about rate get the answer 19."
+    )
+    heading, row = run("standing-answers", "list").stdout.splitlines()
+    assert heading.split() == ["ID", "TOPIC", "ANSWER", "GIVEN", "BY", "UNTIL"]
+    assert row.split()[1:5] == ["rate", "19", "ada", until]
+    assert str(at_desk(file, ask).outcome) == "answered '19' by a standing answer of ada"
+    revoked = run("standing-answers", "revoke", row.split()[0])
+    assert "People are asked again about rate: the answer of ada is revoked" in revoked.stdout
+    assert run("standing-answers", "list").stdout.startswith("No answer is kept")
+    assert "revoked 2" in run("standing-answers", "list", "--all").stdout
+    assert "There is no standing answer 'none'" in run("standing-answers", "revoke", "none").stderr
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,17 @@ SENTENCES: dict[str, tuple[Event, str, tuple[str, ...]]] = {
     "set aside": (event("set_aside"), "Taken out of the inbox of ann", ()),
     "put back": (event("put_back"), "Put back into the inbox of ann", ()),
     "revoked": (event("revoked"), "The grant was revoked by ann", ()),
+    "kept": (event("kept"), "The answer is kept for new questions by ann", ()),
+    "a standing answer revoked": (
+        event("revoked", standing="s"),
+        "The standing answer was revoked by ann",
+        (),
+    ),
+    "a standing answer contradicted": (
+        event("revoked", standing="s", question="q"),
+        "The standing answer ended, because ann answered the same question differently",
+        (),
+    ),
     "sent": (event("sent", "bot", "chat"), "Shown in a chat by the agent through chat", ()),
     "joined": (event("joined", "bot"), "Another call by the agent waits for the same answer", ()),
     "unreached": (event("unreached", None), "No notification was delivered", ()),

@@ -160,6 +160,10 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
     form = Approval.of("pay", {"amount": 1}, scopes=("once", "session", "always"))
     approval = await desk.post("Pay?", form=form, conversation="c")
     await desk.answer(approval.id, {"decision": "approve", "scope": "always"}, by="ana")
+    rate = await desk.post("Rate?", choices=["7", "19"], topic="rate")
+    answered = await desk.answer(rate.id, "19", by="ana")
+    assert answered.outcome is not None
+    kept = await desk.keep_answer(rate.id, until=answered.outcome.at + timedelta(days=1), by="ana")
     file = await desk.attach(workspace.encode(), name="a")
     question = await desk.post("Which?", conversation="c", key="k", choices=["text", "b"], attachments=[file])
     keys = await ctx.directory.keys(workspace, after=None, limit=1)
@@ -167,6 +171,7 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
     ids = {
         "question_id": question.id,
         "grant_id": grants[0].id,
+        "standing_id": kept.id,
         "key_id": keys[0].id,
         "person_id": "ana",
         "conversation": "c",

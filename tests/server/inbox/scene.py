@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
@@ -120,6 +121,7 @@ class View:
 ONE_OF_EACH = {
     "the queue",
     "what is set aside",
+    "standing answers",
     "a question asked again to answer",
     "what is settled",
     "a conversation",
@@ -162,7 +164,10 @@ def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
 
 async def views_of_nothing() -> list[View]:
     """The pages of a workspace in which nobody has asked anything yet."""
-    return [View(f"{path} of nothing", path, path) for path in ("/", "/aside", "/settled", "/insights")]
+    return [
+        View(f"{path} of nothing", path, path)
+        for path in ("/", "/aside", "/settled", "/insights", "/standing-answers")
+    ]
 
 
 async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> list[View]:
@@ -209,6 +214,7 @@ def _lists() -> list[View]:
         View("a queue that a filter leaves empty", "/", "/?agent=nobody"),
         View("a search", "/", "/?q=release"),
         View("what is set aside", "/aside", "/aside"),
+        View("standing answers", "/standing-answers", "/standing-answers"),
         View("what is settled", "/settled", "/settled"),
         View("what is settled in the workspace", "/settled", "/settled?all=1", alike=True),
         View("a conversation", "/conversation", "/conversation?name=release+4.2"),
@@ -299,7 +305,22 @@ async def _asked_again(desk: LocalDesk) -> Question:
     await desk.bring_in(new.id, ["ann", "group:ops"], by="bob", reason="You know the flat.")
     aside = await desk.post("Later?", recipients=["ann", "bob"])
     await desk.set_aside(aside.id, by="ann")
+    await _kept(desk)
     return await desk.take(new.id, by="bob")
+
+
+async def _kept(desk: LocalDesk) -> None:
+    """Standing answers: one that holds, and one that ended in a spot check."""
+    for topic, given in (("vat-rate:DE", "19"), ("vat-rate:FR", "7")):
+        asked = partial(
+            desk.post, f"Which rate applies to {topic}?", choices=["7", "19"], recipients=["ann"], topic=topic
+        )
+        question = await asked()
+        answered = await desk.answer(question.id, "19", by="ann")
+        assert answered.outcome is not None
+        until = answered.outcome.at + timedelta(days=90)
+        await desk.keep_answer(question.id, until=until, by="ann", spot_check=1.0)
+        await desk.answer((await asked()).id, given, by="ann")
 
 
 async def _noted(desk: LocalDesk) -> Question:
