@@ -107,6 +107,18 @@ class Client:
             other.value = done.value
         return self.is_final
 
+    async def ask_again(
+        self, name: str, /, value: Json, by: str, *, prompt: str, **options: Unpack[QuestionOptions]
+    ) -> Question | None:
+        """Post a question that a standing answer of this person may answer at once, with this value."""
+        new = None
+        with self._doing("answer", name, {"by": by, "value": value}) as done:
+            new = await self.ask(name, prompt=prompt, **options)
+            if new is None or new.outcome is None:
+                raise self.error or TimeoutError("people are asked")
+            done.value = seen(new.outcome)
+        return new
+
     async def replace(self, question: Question, name: str) -> Question | None:
         """Post another question instead of this one."""
         new = None

@@ -301,9 +301,11 @@ def _events(calls: Sequence[Call], stored: Stored | None) -> Broken:
         yield "events", f"has {stored.thread} messages by its row, and {written} events of one"
     if kinds["attempted"] + kinds["exhausted"] != stored.attempts:
         yield "events", f"has {stored.attempts} attempts, and {kinds['attempted']} events of one"
-    for once in ("unreached", "revoked", "taken_back", "sent"):
+    for once in ("unreached", "taken_back", "sent"):
         if kinds[once] > 1:
             yield "events", f"was {once} {kinds[once]} times"
+    if kinds["revoked"] > max(kinds["kept"], 1):  # a grant once, and each standing answer once
+        yield "events", f"was revoked {kinds['revoked']} times, and its answer kept {kinds['kept']} times"
     for made, kind in (({"vote", "decline", "send_back"}, "voted"), ({"answer", "vote"}, "attempted")):
         yield from _as_often_as_done(calls, stored, made, kind)
 

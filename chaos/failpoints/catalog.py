@@ -144,6 +144,16 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "revoke",
             "read_grant",
         ),
+        "standing": (
+            "read",
+            "keep_answer",
+            "policy_versions",
+            "find_standing_answer",
+            "insert",
+            "standing_answers",
+            "revoke_standing_answer",
+            "read_standing_answer",
+        ),
         "request": _REQUEST,
     },
     "confined": {
@@ -317,6 +327,25 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "revoke/commit",
             "read_grant",
             "read_grant/commit",
+        ),
+        "standing": (
+            "begin",
+            "read",
+            "read/commit",
+            "keep_answer",
+            "keep_answer/commit",
+            "policy_versions",
+            "policy_versions/commit",
+            "find_standing_answer",
+            "find_standing_answer/commit",
+            "insert",
+            "insert/commit",
+            "standing_answers",
+            "standing_answers/commit",
+            "revoke_standing_answer",
+            "revoke_standing_answer/commit",
+            "read_standing_answer",
+            "read_standing_answer/commit",
         ),
         "request": _REQUEST,
     },
@@ -516,6 +545,25 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "revoke/read_grant",
             "revoke/read_grant/commit",
         ),
+        "standing": (
+            "read",
+            "keep_answer",
+            "keep_answer/keep_answer_2",
+            "keep_answer/keep_answer_2/keep_answer_3",
+            "keep_answer/keep_answer_2/keep_answer_3/keep_answer_4",
+            "keep_answer/keep_answer_2/keep_answer_3/keep_answer_4/read_standing_answer",
+            "keep_answer/keep_answer_2/keep_answer_3/keep_answer_4/read_standing_answer/commit",
+            "find_standing_answer",
+            "begin",
+            "insert",
+            "insert/log",
+            "insert/log/commit",
+            "standing_answers",
+            "revoke_standing_answer",
+            "revoke_standing_answer/revoke_standing_answer_2",
+            "revoke_standing_answer/revoke_standing_answer_2/commit",
+            "read_standing_answer",
+        ),
         "request": (
             "find_key",
             "begin",
@@ -613,7 +661,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
         {"put_policy", "lift_suspension"}
     ),
     "it is part of the transaction of a vote or of a denial, which has failpoints before and after it": frozenset(
-        {"suspend_rule", "ask"}
+        {"suspend_rule", "contradict", "ask"}
     ),
     "it keeps who is who, and no question is touched": frozenset(
         {

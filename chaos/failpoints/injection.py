@@ -32,7 +32,7 @@ from handraise.backends.sqlite.statements import PARTS
 Action: TypeAlias = Literal["kill", "kill_after", "raise", "ambiguous"]
 ACTIONS: tuple[Action, ...] = ("kill", "kill_after", "raise", "ambiguous")
 
-POSTGRES_FILES = ("statements.sql", "outbox.sql", "directory.sql")
+POSTGRES_FILES = ("statements.sql", "outbox.sql", "directory.sql", "policies.sql")
 _POSTGRES_NAMES = {
     statement.numbered: name
     for file in POSTGRES_FILES

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from handraise import Approval, HandraiseError, Question, Timeline, open_desk
 from handraise.desk.dispatcher import Dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
+from handraise.desk.policy_cache import PolicyCache
 from handraise.desk_factory import open_backend
 from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address
@@ -42,6 +43,8 @@ from handraise.server.context import open_context
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 
 TRIES = 3
+_WITH_POLICIES = frozenset({"standing"})
+"""The scenes of what is decided when a question is posted. The others have no policy, and read none."""
 PEOPLE = ("ana", "bob")
 SOON = timedelta(milliseconds=200)
 _ACTION = Approval.of("deploy", {"to": "production"}, scopes=["once", "always"])
@@ -59,6 +62,7 @@ async def play(told: dict[str, Any]) -> None:
             stage = Stage(
                 told["address"], backend, told["workspace"], journal, Pen(journal, told["name"]), recorder
             )
+            stage.has_policies = told["verb"] in _WITH_POLICIES
             async with stage.desk() as client:
                 await prepare(stage, client)
             recorder.verb = told["verb"]
@@ -86,11 +90,13 @@ class Stage:
     questions: dict[str, Question] = field(default_factory=dict)
     tried_again: bool = False
     tokens: dict[str, str] = field(default_factory=dict)
+    has_policies: bool = False
 
     @asynccontextmanager
     async def desk(self, asker: str = "bot") -> AsyncIterator[Client]:
         """A desk with its own engine; its background work is done when it is closed."""
-        self.engine = Engine(self.backend.store, self.backend.bus, poll_interval=0.1)
+        policies = PolicyCache(self.backend.policies) if self.has_policies else None
+        self.engine = Engine(self.backend.store, self.backend.bus, poll_interval=0.1, policies=policies)
         try:
             desk = LocalDesk(
                 self.engine, workspace=self.workspace, asker=asker, new_id=uuid7_ids(), limits=Limits()
@@ -372,6 +378,30 @@ async def _revoke(stage: Stage, client: Client) -> None:
                 await client.desk.revoke_grant(grant.id, by="ana")
 
 
+async def _standing_before(stage: Stage, client: Client) -> None:
+    await stage.ask(client, "kept", topic="rate", prompt="Which rate?")
+    await stage.unless_done("answer", "kept", lambda each: client.answer(each, "19", "ana"))
+
+
+async def _standing(stage: Stage, client: Client) -> None:
+    """Keep an answer, let it answer a question, and revoke it; each twice, as by somebody who is not sure."""
+    if (kept := stage.questions.get("kept")) is None:
+        return
+    for _ in range(2):
+        with suppress(HandraiseError):
+            until = datetime.now(UTC) + timedelta(days=1)
+            await client.desk.keep_answer(kept.id, until=until, by="ana", spot_check=0.0)
+    if not stage.is_done("answer", "answered at once"):
+        name = f"{stage.workspace}-answered at once"
+        again = await client.ask_again(name, "19", "ana", topic="rate", prompt="Which rate?")
+        if again is not None:
+            stage.questions["answered at once"] = again
+    for _ in range(2):
+        with suppress(HandraiseError):
+            for each in await client.desk.list_standing_answers():
+                await client.desk.revoke_standing_answer(each.id, by="ana")
+
+
 async def _request_before(stage: Stage, client: Client) -> None:
     """Who asks and who answers over HTTP, and their credentials."""
     del client
@@ -452,5 +482,6 @@ SCENES: dict[str, tuple[Part, Part]] = {
     "wait": (_wait_before, _wait),
     "tidy": (_tidy_before, _tidy),
     "revoke": (_revoke_before, _revoke),
+    "standing": (_standing_before, _standing),
     "request": (_request_before, _request),
 }

@@ -29,16 +29,17 @@ async def test_an_answer_is_kept_with_the_form_that_answers(
     page = await open_page(ann, f"/questions/{question.id}")
     assert "Until then, agents that ask the same about" in page.words
     assert "&lt;b&gt;rate&lt;/b&gt;" in page.html
-    sheet = page.sheets[0]
-    sheet.tick("v", "1")
+    [sheet] = [each for each in page.sheets if any(one.name == "keep_until" for one in each.inputs)]
+    sheet.tick("v", "19")
     sheet.fill("keep_until", day)
     assert (await send(ann, sheet)).status_code == 303
     [kept] = await desk.list_standing_answers()
     assert (kept.value, kept.given_by, kept.spot_check) == ("19", "ann", 0.05)
     await desk.revoke_standing_answer(kept.id, by="ann")
     again = await rate(desk)
-    sheet = (await open_page(ann, f"/questions/{again.id}")).sheets[0]
-    sheet.tick("v", "0")
+    page = await open_page(ann, f"/questions/{again.id}")
+    [sheet] = [each for each in page.sheets if any(one.name == "keep_until" for one in each.inputs)]
+    sheet.tick("v", "7")
     await send(ann, sheet)
     assert len(await desk.list_standing_answers()) == 1, "without a day, nothing is kept"
 
