@@ -12,7 +12,8 @@ _REQUEST = (
     "find_key/commit",
     "note_use",
     "note_use/commit",
-    "commit",  # of reading the policy of the workspace
+    "policy_versions",
+    "policy_versions/commit",
     "insert",
     "insert/commit",
     "find_session",
@@ -553,6 +554,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "keep_answer/keep_answer_2/keep_answer_3/keep_answer_4",
             "keep_answer/keep_answer_2/keep_answer_3/keep_answer_4/read_standing_answer",
             "keep_answer/keep_answer_2/keep_answer_3/keep_answer_4/read_standing_answer/commit",
+            "policy_versions",
             "find_standing_answer",
             "begin",
             "insert",

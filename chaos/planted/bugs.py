@@ -33,6 +33,43 @@ class Bug:
     """Why the gate need not catch it."""
 
 
+_STANDING_ANSWERS = (
+    Bug(
+        "revoked-answer-stands",
+        "a standing answer that was revoked while a question was posted answers it all the same",
+        f"{_SQLITE}/policies.sql",
+        "and s.topic_key = :topic_key and s.revoked_at is null and s.expires_at > :now\n    and exists (",
+        "and s.topic_key = :topic_key and s.expires_at > :now\n    and exists (",
+        (f"{ON_SQLITE}::test_it_can_be_revoked",),
+    ),
+    Bug(
+        "answer-kept-by-anybody",
+        "anybody can keep the answer that another person gave",
+        f"{_SRC}/model/standing_answers.py",
+        "    elif outcome.by != responder.id:\n",
+        "    elif outcome.by is None:\n",
+        (f"{IN_MEMORY}::test_only_who_answered_can_keep_it",),
+    ),
+    Bug(
+        "spot-check-for-show",
+        "a standing answer stays in use when a spot check of it is answered differently",
+        f"{_POSTGRES}/statements.sql",
+        "        and (moved.status <> 'answered' or moved.record::jsonb -> 'value' <> s.value::jsonb)\n",
+        "        and moved.status <> 'answered'\n",
+        (f"{ON_POSTGRES}::test_a_spot_check_that_ends_otherwise_ends_it",),
+    ),
+    Bug(
+        "answer-of-somebody-who-left",
+        "a standing answer holds although its giver may no longer answer such questions",
+        f"{_SQLITE}/migrations/0001_schema.sql",
+        "where s.giver_backed is not 1\n",
+        "where true\n",
+        (
+            "tests/contract/test_rights.py::TestSqliteRights::test_a_standing_answer_ends_with_the_right_of_its_giver",
+        ),
+    ),
+)
+
 _RACES = (
     Bug(
         "check-then-act",
@@ -714,4 +751,4 @@ _SINKS = (
     ),
 )
 
-BUGS: tuple[Bug, ...] = (*_RACES, *_DURABILITY, *_WAKING, *_IDENTITY, *_DOORS, *_SINKS)
+BUGS: tuple[Bug, ...] = (*_STANDING_ANSWERS, *_RACES, *_DURABILITY, *_WAKING, *_IDENTITY, *_DOORS, *_SINKS)
