@@ -254,10 +254,6 @@ class LocalDesk(Desk):
     async def _store_attachment(
         self, attachment: Attachment, data: bytes, by: str | Responder | None
     ) -> None:
-        await self.store_attachment(attachment, data, by)
-
-    async def store_attachment(self, attachment: Attachment, data: bytes, by: str | Responder | None) -> None:
-        """Store bytes whose description was checked, for the asker or for a person; `attach` does both."""
         owner = owner_of_asker(self._asker) if by is None else owner_of_person(responder_of(by).id)
         await self._engine.attachments.store(
             self._workspace, attachment, data, owner=owner, limits=self._limits

@@ -13,7 +13,7 @@ from handraise.model.drafting import Limits
 from handraise.model.errors import AttachmentNotFound, InvalidAttachment, Unauthenticated
 from handraise.model.questions import Question
 from handraise.model.thread_messages import attached_to
-from handraise.ports.attached_file import check_description, describe
+from handraise.ports.attached_file import check_description
 from handraise.server.api.question_routes import desk_of, visible
 from handraise.server.api.responses import QuestionId, reply
 from handraise.server.auth.authenticator import AgentCaller, Caller, Context, CurrentCaller, still_authorized
@@ -51,14 +51,13 @@ async def upload_file(
         raise InvalidAttachment(problems)
     slots: UploadSlots = request.app.state.upload_slots
     with slots.hold(f"{caller.workspace}\n{caller.name}"):
-        limits = Limits()
         data = await read_upload(
-            request.stream(), most_bytes=limits.file_bytes, declared=request.headers.get("content-length")
+            request.stream(), most_bytes=Limits().file_bytes, declared=request.headers.get("content-length")
         )
         if not await still_authorized(request):
             raise Unauthenticated("This key or session has ended meanwhile.")
-        file = describe(data, name=name, media_type=media_type, limits=limits)
-        await store_upload(ctx, caller, file, data)
+        by = None if isinstance(caller, AgentCaller) else caller.person.responder
+        file = await desk_of(ctx, caller).attach(data, name=name, media_type=media_type, by=by)
     return reply(AttachmentRecord(**file.record()), status=201)
 
 
@@ -69,12 +68,6 @@ async def download_file(
     """Download a file of a question, of one of its messages, or of an answer, exactly as it was uploaded."""
     question = await visible(ctx, caller, question_id)
     return await file_response(ctx, caller, question, digest)
-
-
-async def store_upload(ctx: ServerContext, caller: Caller, file: Attachment, data: bytes) -> None:
-    """Store a file for its uploader: an agent, or a person."""
-    by = None if isinstance(caller, AgentCaller) else caller.person.responder
-    await desk_of(ctx, caller).store_attachment(file, data, by)
 
 
 async def file_of(ctx: ServerContext, caller: Caller, question: Question, digest: str) -> Attachment:
