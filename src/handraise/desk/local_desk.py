@@ -261,10 +261,20 @@ class LocalDesk(Desk):
 
     async def read_attachment(self, question_id: str, digest: str) -> bytes:
         """See `Desk.read_attachment`."""
-        question = await self.get(question_id)
-        if not any(each.digest == digest for each in attached_to(question, await self.history(question_id))):
-            raise AttachmentNotFound(str(digest), question_id)
-        return await self._engine.attachments.read(question.ref, digest)
+        _, data = await self.open_attachment(await self.get(question_id), digest)
+        return data
+
+    async def open_attachment(self, question: Question, digest: str) -> tuple[Attachment, bytes]:
+        """The description and the bytes of a file of a question that was read already."""
+        found = await self.find_attachment(question, digest)
+        return found, await self._engine.attachments.read(question.ref, digest)
+
+    async def find_attachment(self, question: Question, digest: str) -> Attachment:
+        """The description of a file of a question that was read already. Raises `AttachmentNotFound`."""
+        for each in attached_to(question, await self.history(question.id)):
+            if each.digest == digest:
+                return each
+        raise AttachmentNotFound(str(digest), question.id)
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         return self._engine.waiters.outcome_of(ref, timeout=timeout)
