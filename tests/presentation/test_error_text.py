@@ -27,6 +27,7 @@ from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Out
 from handraise.model.problems import HandraiseError, Problem
 from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import Locale, use_locale
+from support.source_trees import tree_of
 from tests.marked_language import marked_language, unmarked
 
 DEVELOPERS = (
@@ -54,7 +55,7 @@ REASONS = {"Problem": 1, "PermissionDenied": 1, "_own_question": 1, "NotApproved
 def sentences(module: str | None) -> Iterator[str]:
     """The messages of all problems and refusals in a module, with a number in place of each value."""
     assert module is not None
-    for node in ast.walk(ast.parse(Path(module).read_text("utf-8"))):
+    for node in ast.walk(tree_of(Path(module))):
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
