@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handraise.desk import local_desk
+from handraise.desk import approval_use, local_desk, question_access
 from handraise.model import evidence, json_values, people, sharing_rules, thread_messages, validation
 from handraise.model.errors import (
     AlreadyConsumed,
@@ -73,7 +73,16 @@ def sentences(module: str | None) -> Iterator[str]:
 @pytest.mark.usefixtures("marked")
 @pytest.mark.parametrize(
     "module",
-    [validation, json_values, people, thread_messages, sharing_rules, local_desk],
+    [
+        validation,
+        json_values,
+        people,
+        thread_messages,
+        sharing_rules,
+        local_desk,
+        question_access,
+        approval_use,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_every_reason_against_an_answer_is_known(module: object) -> None:
