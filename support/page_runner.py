@@ -21,6 +21,7 @@ from support.doc_pages import Block, matches
 from support.terminal import at_terminal
 
 SOON = 30.0
+TESTS_SOON = 300.0
 STAYS = 0.5
 """Seconds: a command that still runs this long after it printed all that a page shows is left running."""
 
@@ -256,12 +257,15 @@ class Stranger:
             terminal.start(line).until_it_stays()
         else:
             running = terminal.start(line)
-            printed = running.until(shown, self.soon)
+            runs_tests = "pytest" in line
+            printed = running.until(shown, TESTS_SOON if runs_tests else self.soon)
             while not self._is_good(shown, printed) and self._is_busy() and time.monotonic() < began + SOON:
                 running = terminal.start(line)  # what runs elsewhere may need a moment
                 printed = running.until(shown)
             if shown.strip():
                 self._compare(line, shown, printed)
+                if runs_tests:  # "…" would also stand for a number of failures
+                    assert running.process.wait(TESTS_SOON) == 0, f"{line} fails:\n{printed}"
             else:
                 assert running.process.returncode == 0, f"{line} fails:\n{printed}"
                 self.said += printed

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from support.source_trees import tree_of
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "behaviours.md"
 FEWEST, MOST_LATER = 70, 10
@@ -57,7 +59,7 @@ def named_in(path: str) -> frozenset[str]:
     file = ROOT / path
     if not file.is_file():
         return frozenset()
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = tree_of(file)
     functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
     return frozenset(each.name for each in functions if each.name.startswith("test_"))
 

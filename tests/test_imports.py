@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.source_trees import tree_of
+
 ROOT = Path(__file__).parent.parent
 NEVER = {
     "scripts": {"tests"},
@@ -20,7 +22,7 @@ NEVER = {
 def packages_in(file: Path) -> set[str]:
     """The top-level packages that a file imports, wherever in it."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             found |= {each.name.partition(".")[0] for each in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from support.source_trees import tree_of
+
 SOURCE = Path(__file__).parent.parent / "src" / "handraise"
 TESTS = Path(__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.stem not in ("__init__", "__main__"))
@@ -108,7 +110,7 @@ def test_no_name_is_a_metaphor(folder: str) -> None:
     found = set()
     for path in sorted((SOURCE.parents[1] / folder).rglob("*.py")):
         names = {path.stem}
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 names.add(node.name)
         names = {name for name in names if not name.startswith("test_")}

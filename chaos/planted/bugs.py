@@ -424,7 +424,7 @@ _DURABILITY = (
     Bug(
         "told-before-it-is-recorded",
         "whoever waits is told an answer that the store has not taken yet",
-        f"{_SRC}/desk/local_desk.py",
+        f"{_SRC}/desk/question_access.py",
         "        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:",
         "        from handraise.model.lifecycle import transition\n\n"
         "        early = transition(move.question, move, move.question.asked_at)\n"
@@ -586,7 +586,7 @@ _IDENTITY = (
     Bug(
         "digest-not-checked",
         "what is executed need not be what was approved",
-        f"{_SRC}/desk/local_desk.py",
+        f"{_SRC}/desk/approval_use.py",
         '        if decision.action.digest != question.outcome.value["digest"]:\n',
         "        if not decision.action.digest:\n",
         ("tests/chaos/test_consume.py::test_one_changed_byte_in_the_stored_arguments_is_refused",),

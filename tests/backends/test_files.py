@@ -279,6 +279,21 @@ async def test_object_storage_keeps_bytes(bucket: dict[str, str], monkeypatch: p
         await missing.put("w", "ab12", b"1")
 
 
+@pytest.mark.parametrize("call", ["put", "get", "delete"])
+async def test_object_storage_that_cannot_be_reached_says_so(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of its failures are errors of the system, such as a connection that is closed."""
+
+    async def fail(*_arguments: object) -> None:
+        raise ConnectionResetError("closed")
+
+    monkeypatch.setattr(f"obstore.{call}_async", fail)
+    blobs = ObjectBlobs("s3://files/prefix")
+    with pytest.raises(StoreUnavailable, match="object storage"):
+        await getattr(blobs, call)("w", "ab12", *([b"1"] if call == "put" else []))
+
+
 def test_an_unknown_place_for_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownAddress):
         open_blobs("ftp://host/files")

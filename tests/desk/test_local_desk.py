@@ -18,7 +18,7 @@ from handraise import (
     Timeline,
 )
 from handraise.backends.memory import MemoryBus, MemoryStore
-from handraise.desk import local_desk
+from handraise.desk import question_access
 from handraise.desks import desk_from_store
 from handraise.model.events import EventKind
 from handraise.model.lifecycle import Move
@@ -102,7 +102,7 @@ async def test_an_approval_until_later_says_why_it_is_refused() -> None:
 
 
 async def test_a_move_that_is_never_decided_says_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_desk, "_PATIENCE", 0.05)
+    monkeypatch.setattr(question_access, "PATIENCE", 0.05)
     async with desk_from_store(RefusingStore(), MemoryBus()) as desk:
         question = await desk.post("Which?")
         with pytest.raises(StoreUnavailable, match="Try again"):

@@ -26,6 +26,7 @@ from handraise.policies.decide import compile_document
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
 from support.doc_pages import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
+from support.source_trees import tree_of_text
 from tests.test_deploy import objects
 
 ELSEWHERE = {"python", "output", "console", "sh", "js"}
@@ -134,9 +135,7 @@ def check_kustomization(parsed: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("block", blocks("py"))
 def test_every_piece_of_a_program_is_python_and_imports_what_there_is(block: Block) -> None:
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
-    tree: ast.AST = compile(block.text, name_of(block.page), "exec", flags=flags, dont_inherit=True)
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of_text(block.text, name_of(block.page))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("handraise."):
             file = ROOT / "src" / f"{(node.module or '').replace('.', '/')}.py"
             text = (file if file.exists() else file.with_suffix("") / "__init__.py").read_text(

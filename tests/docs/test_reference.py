@@ -20,6 +20,7 @@ from handraise.model.evidence import _STRONG, _WHY_WEAK, VOUCHED
 from handraise.model.identities import Role
 from handraise.tools import ResultStatus
 from support.doc_pages import DOCS, ROOT, prose_of, rows_of
+from support.source_trees import tree_of
 from tests.docs.test_pages_and_code import API, PUBLIC_MODULES
 
 SOURCE = ROOT / "src"
@@ -29,9 +30,9 @@ PAGES = {"claude_agent": "claude"}
 
 
 @cache
-def tree_of(module: str) -> ast.Module:
+def module_tree(module: str) -> ast.Module:
     file = SOURCE / Path(*module.split("."))
-    return ast.parse((file / "__init__.py" if file.is_dir() else file.with_suffix(".py")).read_text("utf-8"))
+    return tree_of(file / "__init__.py" if file.is_dir() else file.with_suffix(".py"))
 
 
 def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
@@ -46,7 +47,7 @@ def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.stmt | None
 def docstring(module: str, name: str) -> str | None:
     """What a name's own docstring says, wherever it is defined; no framework needs to be there for it."""
     found = None
-    for statement, following in statements(tree_of(module).body):
+    for statement, following in statements(module_tree(module).body):
         match statement:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() if statement.name == name:
                 found = ast.get_docstring(statement) or found
@@ -68,7 +69,7 @@ def sentence(text: str) -> str:
 
 def public(module: str) -> list[str]:
     """The names in a module's `__all__`."""
-    for statement, _ in statements(tree_of(module).body):
+    for statement, _ in statements(module_tree(module).body):
         match statement:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
                 return list(ast.literal_eval(value))

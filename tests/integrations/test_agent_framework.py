@@ -152,7 +152,7 @@ async def test_what_is_not_an_answer_reaches_the_model_as_such(tmp_path: Path) -
 
 
 class Replying(Scripted):
-    """Asks, replies to whoever asks back, and ends."""
+    """Asks, replies to people who ask back, and ends."""
 
     async def _inner_get_response(
         self, *, messages: Sequence[Message], stream: bool, options: Mapping[str, Any], **kwargs: Any

@@ -133,7 +133,7 @@ async def test_what_is_not_an_answer_reaches_the_model_as_such(tmp_path: Path) -
 
 
 class Replying(Scripted):
-    """Asks, replies to whoever asks back, and ends."""
+    """Asks, replies to people who ask back, and ends."""
 
     async def generate_content_async(
         self,

@@ -76,7 +76,7 @@ def refund_of(order: str, amount: int, **more: Any) -> dict[str, Any]:
 
 
 class Replying(Script):
-    """Asks, replies to whoever asks back, and ends."""
+    """Asks, replies to people who ask back, and ends."""
 
     def _generate(self, messages: list[Any], *more: Any, **options: Any) -> Any:
         told = [str(each.content) for each in messages if isinstance(each, ToolMessage)]

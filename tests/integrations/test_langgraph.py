@@ -69,7 +69,7 @@ async def test_a_graph_that_is_killed_while_two_people_are_asked_goes_on_in_anot
 
 
 def replying_graph(checkpointer: InMemorySaver) -> Graph:
-    """A graph with tools of its own: it asks, and replies to whoever asks back."""
+    """A graph with tools of its own: it asks, and replies to people who ask back."""
 
     def model(state: MessagesState) -> Any:
         told = [str(each.content) for each in state["messages"] if isinstance(each, ToolMessage)]

@@ -184,7 +184,7 @@ async def test_what_expires_is_not_approved(desk: Desk) -> None:
 
 
 class Replying(ScriptedModel):
-    """Asks, replies to whoever asks back, changes what is sent back, and ends."""
+    """Asks, replies to people who ask back, changes what is sent back, and ends."""
 
     async def get_response(self, system_instructions: Any, input: Any, *more: Any, **options: Any) -> Any:  # noqa: A002 -- the SDK's own name for it
         outputs = [each["output"] for each in input if "output" in each] if isinstance(input, list) else []

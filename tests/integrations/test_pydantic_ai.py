@@ -125,7 +125,7 @@ async def test_answers_in_reverse_order_reach_their_own_calls(desk: Desk, way: A
 
 
 class Replying(Shop):
-    """Asks, replies to whoever asks back, and ends."""
+    """Asks, replies to people who ask back, and ends."""
 
     def __init__(self) -> None:
         super().__init__(tools=[ask_human, reply_to_person])

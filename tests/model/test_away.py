@@ -91,19 +91,18 @@ def test_the_asker_is_never_a_deputy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("match", "deputies"),
+    ("ruling", "needs", "deputies"),
     [
-        (Match(rule="r", effect="require"), ()),
-        (Match(rule="r", effect="require", failed=True), ()),
-        (Match(rule="r", effect="require", mode="observe"), ("bo",)),
-        (Match(rule="r", effect="allow"), ("bo",)),
+        (Ruling(version=1, names_people=True), (), ()),
+        (Ruling(version=1), (Need(people=("ana",), count=1),), ()),
+        (None, (Need(people=("ana",), count=1),), ()),
+        (Ruling(version=1, matches=(Match(rule="two of them", effect="require"),)), (), ("bo",)),
+        (Ruling(version=1, matches=(Match(rule="small ones", effect="allow"),)), (), ("bo",)),
     ],
 )
-def test_what_a_policy_requires_cannot_be_handed_away(match: Match, deputies: tuple[str, ...]) -> None:
-    ruled = replace(drafted("ana"), ruling=Ruling(version=1, matches=(match,)))
+def test_nobody_answers_for_people_whom_the_policy_names(
+    ruling: Ruling | None, needs: tuple[Need, ...], deputies: tuple[str, ...]
+) -> None:
+    ruled = replace(drafted("ana"), ruling=ruling, needs=needs)
+    assert ruled.policy_decides_who == (not deputies)
     assert deputies_for(ruled, {"ana": gone("bo")}) == deputies
-
-
-def test_nobody_answers_for_somebody_who_must_be_among_those_who_agree() -> None:
-    needed = replace(drafted("ana"), needs=(Need(people=("ana",), count=1),))
-    assert deputies_for(needed, {"ana": gone("bo")}) == ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handraise.desk import local_desk
+from handraise.desk import approval_use, local_desk, question_access
 from handraise.model import evidence, json_values, people, sharing_rules, thread_messages, validation
 from handraise.model.errors import (
     AlreadyConsumed,
@@ -27,6 +27,7 @@ from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Out
 from handraise.model.problems import HandraiseError, Problem
 from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import Locale, use_locale
+from support.source_trees import tree_of
 from tests.marked_language import marked_language, unmarked
 
 DEVELOPERS = (
@@ -54,7 +55,7 @@ REASONS = {"Problem": 1, "PermissionDenied": 1, "_own_question": 1, "NotApproved
 def sentences(module: str | None) -> Iterator[str]:
     """The messages of all problems and refusals in a module, with a number in place of each value."""
     assert module is not None
-    for node in ast.walk(ast.parse(Path(module).read_text("utf-8"))):
+    for node in ast.walk(tree_of(Path(module))):
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -72,7 +73,16 @@ def sentences(module: str | None) -> Iterator[str]:
 @pytest.mark.usefixtures("marked")
 @pytest.mark.parametrize(
     "module",
-    [validation, json_values, people, thread_messages, sharing_rules, local_desk],
+    [
+        validation,
+        json_values,
+        people,
+        thread_messages,
+        sharing_rules,
+        local_desk,
+        question_access,
+        approval_use,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_every_reason_against_an_answer_is_known(module: object) -> None:

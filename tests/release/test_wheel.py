@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from scripts.release import wheel
+from support.source_trees import tree_of
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_the_description_of_the_wheel_leads_somewhere_from_anywhere(built: tuple
 def imported(file: Path) -> set[str]:
     """The packages that a file imports, wherever in it."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             found |= {each.name.partition(".")[0] for each in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

@@ -155,7 +155,7 @@ class Reference:
         q.thread += 1
         q.asked_back, q.replied = False, q.thread
         q.events.append("replied")
-        self.take_steps(q)  # what had paused is due, and whoever reads the question next finds it done
+        self.take_steps(q)  # what had paused is due, and the next reader of the question finds it done
         return "pending"
 
     def report(self, key: str) -> str:

@@ -17,7 +17,6 @@ from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.desk.public_holidays import check_holidays
-from handraise.desk.rota_expansion import MAX_BYTES
 from handraise.model.errors import MissingExtra, PermissionDenied
 from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE, WorkspaceCalendars
 from handraise.model.identities import Person, Role, Session
@@ -30,6 +29,7 @@ from handraise.server import ServerContext
 from handraise.server.api.calendar_routes import follow_rota, rota_record
 from handraise.server.auth.issuer import issue_link, issue_question_link
 from handraise.server.mail_addresses import sync_email_address
+from handraise.server.rota_expansion import MAX_BYTES
 from handraise.server.rota_refresh import rota_problem
 from handraise.server.web.sign_in import sessions_of
 from handraise.wire.calendar_records import RotaRecord

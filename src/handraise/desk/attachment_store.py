@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import uuid
 from collections.abc import Sequence
 
-from handraise.model.attachments import Attachment
+from handraise.model.attachments import Attachment, attached_in
 from handraise.model.drafting import Limits
-from handraise.model.errors import AttachmentNotFound, AttachmentTooLarge, InvalidAttachment, StoreUnavailable
-from handraise.model.problems import Problem
-from handraise.model.questions import Ref
+from handraise.model.errors import (
+    AttachmentNotFound,
+    AttachmentTooLarge,
+    InvalidAnswer,
+    InvalidAttachment,
+    InvalidMessage,
+    StoreUnavailable,
+)
+from handraise.model.forms import takes_files
+from handraise.model.json_values import JsonValue
+from handraise.model.people import Responder
+from handraise.model.problems import InvalidQuestion, Problem
+from handraise.model.questions import Draft, Question, Ref
 from handraise.ports import Blobs, Files
-from handraise.ports.files import UNUSED_FOR
-
-_log = logging.getLogger(__name__)
+from handraise.ports.files import UNUSED_FOR, owner_of_asker, owner_of_person
 
 _AT_ONCE = 100
 
@@ -55,8 +62,29 @@ class AttachmentStore:
         if not await files.mark_stored(workspace, upload.key):
             raise StoreUnavailable("The file was removed while it was stored; upload it again.")
 
-    async def refer(
-        self, ref: Ref, attachments: Sequence[Attachment], *, owner: str, limits: Limits
+    async def refer_draft(self, draft: Draft, limits: Limits) -> None:
+        """Let a question refer to its files before it is stored. Raises `InvalidQuestion`."""
+        if problem := await self._refer(draft.ref, draft.attachments, owner_of_asker(draft.asker), limits):
+            raise InvalidQuestion([Problem("attachments", problem.message)])
+
+    async def refer_reply(
+        self, question: Question, attachments: Sequence[Attachment], limits: Limits
+    ) -> None:
+        """Let a question refer to the files of its asker's reply. Raises `InvalidMessage`."""
+        if problem := await self._refer(question.ref, attachments, owner_of_asker(question.asker), limits):
+            raise InvalidMessage([Problem("attachments", problem.message)])
+
+    async def refer_answer(
+        self, question: Question, value: JsonValue, responder: Responder, limits: Limits
+    ) -> None:
+        """Let a question refer to the files in a checked answer. Only who uploaded a file can answer with it."""
+        if not takes_files(question.form) or not (files := attached_in(value)):
+            return
+        if problem := await self._refer(question.ref, files, owner_of_person(responder.id), limits):
+            raise InvalidAnswer([problem])
+
+    async def _refer(
+        self, ref: Ref, attachments: Sequence[Attachment], owner: str, limits: Limits
     ) -> Problem | None:
         """Note that a question refers to files of this owner; return why that is not possible."""
         files, _ = self._ports

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from handraise.desk.batcher import KeyedBatcher
-from handraise.model.away import Away, deputies_for, is_required
+from handraise.model.away import Away, deputies_for
 from handraise.model.group_calendars import WorkspaceCalendars
 from handraise.model.people import GROUP
 from handraise.model.problems import Problem
@@ -93,8 +93,7 @@ class Recipients:
 
     async def deputies_of(self, draft: Draft) -> tuple[str, ...]:
         """Who is asked besides the recipients, because one of them is away. Give the question as the policy made it."""
-        named = any(not name.startswith(GROUP) for name in draft.recipients)
-        if not named or draft.needs or is_required(draft):
+        if all(name.startswith(GROUP) for name in draft.recipients):
             return ()
         return deputies_for(draft, await self.away(draft.workspace))
 

@@ -60,18 +60,12 @@ def deputies_for(draft: Draft, away: Mapping[str, Away]) -> tuple[str, ...]:
     """The deputies who are asked besides the recipients of a question, each once and in order.
 
     A recipient counts if they are named, not if they are only in a group. The asker is never a deputy. If the
-    policy requires certain people, nobody can answer for them, so there are none.
+    policy decides who answers, nobody can answer for them, so there are none.
     """
-    if draft.needs or is_required(draft):
+    if draft.policy_decides_who:
         return ()
     found = dict.fromkeys(_deputies(draft.recipients, away))
     return tuple(name for name in found if name != draft.asker and name not in draft.recipients)
-
-
-def is_required(draft: Draft) -> bool:
-    """Whether a rule of the policy requires something for this question."""
-    matches = () if draft.ruling is None else draft.ruling.matches
-    return any(each.effect == "require" and each.mode == "enforce" for each in matches)
 
 
 def _deputies(names: Collection[str], away: Mapping[str, Away]) -> Iterator[str]:

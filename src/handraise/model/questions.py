@@ -141,6 +141,11 @@ class Draft:
         return self.quorum > 1 or bool(self.needs)
 
     @property
+    def policy_decides_who(self) -> bool:
+        """Whether the policy says who answers: it replaced the recipients, or certain people must be among those who agree."""
+        return bool(self.needs) or (self.ruling is not None and self.ruling.names_people)
+
+    @property
     def key_owner(self) -> str:
         """The owner of the key: the asker, or nobody if askers share it."""
         return "" if self.shared else self.asker

@@ -34,7 +34,7 @@ def _people_problems(
         yield Problem("people", f"at most {most} people and groups can be asked")
     if question.ruling is not None and question.ruling.names_people:
         yield Problem("people", "the policy says who answers this: ask an administrator if that is wrong")
-    elif leave and question.needs:
+    elif leave and question.policy_decides_who:
         yield Problem("people", "the policy needs certain people here: bring others in, but stay")
 
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
 from handraise.channels.safe_http import open_safe_client, read_url
-from handraise.desk.rota_expansion import MAX_BYTES, Entry, UnreadableCalendar, expand
 from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE, GroupCalendar, Shift, WorkspaceCalendars
 from handraise.model.identities import Person, fold_email
 from handraise.ports import Directory
 from handraise.ports.channel import NotSent
+from handraise.server.rota_expansion import MAX_BYTES, Entry, UnreadableCalendar, expand
 from handraise.server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)

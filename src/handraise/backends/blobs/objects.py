@@ -48,7 +48,7 @@ class ObjectBlobs:
             return bytes(await found.bytes_async())
         except FileNotFoundError:
             return None
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise _unavailable(error) from error
 
     async def delete(self, workspace: str, key: str) -> None:
@@ -57,7 +57,7 @@ class ObjectBlobs:
             await obstore.delete_async(self._store, place_of(workspace, key))
         except FileNotFoundError:
             pass
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise _unavailable(error) from error
 
 

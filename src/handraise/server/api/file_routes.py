@@ -8,12 +8,11 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from handraise.model.attachments import UNKNOWN_TYPE, Attachment
+from handraise.model.attachments import UNKNOWN_TYPE
 from handraise.model.drafting import Limits
-from handraise.model.errors import AttachmentNotFound, InvalidAttachment, Unauthenticated
+from handraise.model.errors import InvalidAttachment, Unauthenticated
 from handraise.model.questions import Question
-from handraise.model.thread_messages import attached_to
-from handraise.ports.attached_file import check_description, describe
+from handraise.ports.attached_file import check_description
 from handraise.server.api.question_routes import desk_of, visible
 from handraise.server.api.responses import QuestionId, reply
 from handraise.server.auth.authenticator import AgentCaller, Caller, Context, CurrentCaller, still_authorized
@@ -51,14 +50,13 @@ async def upload_file(
         raise InvalidAttachment(problems)
     slots: UploadSlots = request.app.state.upload_slots
     with slots.hold(f"{caller.workspace}\n{caller.name}"):
-        limits = Limits()
         data = await read_upload(
-            request.stream(), most_bytes=limits.file_bytes, declared=request.headers.get("content-length")
+            request.stream(), most_bytes=Limits().file_bytes, declared=request.headers.get("content-length")
         )
         if not await still_authorized(request):
             raise Unauthenticated("This key or session has ended meanwhile.")
-        file = describe(data, name=name, media_type=media_type, limits=limits)
-        await store_upload(ctx, caller, file, data)
+        by = None if isinstance(caller, AgentCaller) else caller.person.responder
+        file = await desk_of(ctx, caller).attach(data, name=name, media_type=media_type, by=by)
     return reply(AttachmentRecord(**file.record()), status=201)
 
 
@@ -71,25 +69,9 @@ async def download_file(
     return await file_response(ctx, caller, question, digest)
 
 
-async def store_upload(ctx: ServerContext, caller: Caller, file: Attachment, data: bytes) -> None:
-    """Store a file for its uploader: an agent, or a person."""
-    by = None if isinstance(caller, AgentCaller) else caller.person.responder
-    await desk_of(ctx, caller).store_attachment(file, data, by)
-
-
-async def file_of(ctx: ServerContext, caller: Caller, question: Question, digest: str) -> Attachment:
-    """The description of a file of a question that this caller may see. Raises `AttachmentNotFound`."""
-    history = await desk_of(ctx, caller).history(question.id)
-    found = next((each for each in attached_to(question, history) if each.digest == digest), None)
-    if found is None:
-        raise AttachmentNotFound(digest, question.id)
-    return found
-
-
 async def file_response(ctx: ServerContext, caller: Caller, question: Question, digest: str) -> Response:
     """A file as a download: no browser shows or executes what somebody uploaded."""
-    file = await file_of(ctx, caller, question, digest)
-    data = await desk_of(ctx, caller).read_attachment(question.id, digest)
+    file, data = await desk_of(ctx, caller).open_attachment(question, digest)
     plain = "".join(
         each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in file.name
     )

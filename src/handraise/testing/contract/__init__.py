@@ -23,21 +23,22 @@ from handraise.testing.contract.ask_cases import AskCases
 from handraise.testing.contract.attachment_cases import AttachmentCases, FileAnswerCases
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
 from handraise.testing.contract.brief_cases import BriefCases
-from handraise.testing.contract.bulk_cases import BulkCases
+from handraise.testing.contract.bulk_cases import BulkCases, RuledBulkCases
 from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
-from handraise.testing.contract.receipt_cases import ReceiptCases
-from handraise.testing.contract.report_cases import ReportCases
+from handraise.testing.contract.receipt_cases import ReceiptCases, RuledReceiptCases
+from handraise.testing.contract.report_cases import ReportCases, StoppedReportCases
 from handraise.testing.contract.send_back_cases import ReplacingCases, SendBackCases
 from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.sharing_cases import (
     AsideCases,
     BringingInCases,
     HandingOverCases,
+    RuledSharingCases,
     SharingCases,
     TakingCases,
 )
@@ -59,21 +60,19 @@ __all__ = [
     "DeskContract",
     "DirectoryContract",
     "MemoryBackend",
+    "QuestionContract",
     "StoreContract",
 ]
 
 
-class DeskContract(
+class QuestionContract(
     AskCases,
     AnswerCases,
     ApprovalCases,
-    AttachmentCases,
-    FileAnswerCases,
     BriefCases,
     BulkCases,
     ChatClaimCases,
     KeyAliasCases,
-    PolicyCases,
     QuorumCases,
     ReportCases,
     ThreadCases,
@@ -91,10 +90,23 @@ class DeskContract(
     ReplyingCases,
     WaitCases,
     TimelineCases,
-    WorkingTimeCases,
     ViewCases,
     SettledCases,
     ReceiptCases,
-    StopCases,
 ):
-    """Everything that a desk promises, on the backend of the `backend` fixture."""
+    """What a desk promises on a store and a bus alone. The backend of the `backend` fixture needs only `open`."""
+
+
+class DeskContract(
+    QuestionContract,
+    AttachmentCases,
+    FileAnswerCases,
+    PolicyCases,
+    StopCases,
+    WorkingTimeCases,
+    RuledBulkCases,
+    RuledReceiptCases,
+    RuledSharingCases,
+    StoppedReportCases,
+):
+    """Everything that a desk promises, on the backend of the `backend` fixture: also policies, stops, hours and files."""

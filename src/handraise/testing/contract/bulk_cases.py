@@ -167,20 +167,6 @@ class BulkCases(ContractFixtures):
         [again] = await desk.answer_all([BulkAnswer(talked.id, "approve", Provenance(seen=1))], by="ana")
         assert again
 
-    @promise("P18")
-    async def test_a_stop_refuses_what_it_covers_and_nothing_else(
-        self, desk: Desk, backend: Backend, workspace: str
-    ) -> None:
-        covered = await desk.post("Refund?", form=Approval.of("refund"))
-        free = await desk.post("Ship?", form=Approval.of("ship"))
-        await backend.stop(workspace, tool="refund")
-        results = await desk.answer_all(
-            [BulkAnswer(covered.id, "approve"), BulkAnswer(free.id, "approve")], by="ana"
-        )
-        assert isinstance(results[0].error, Stopped)
-        assert results[1]
-        assert (await desk.get(covered.id)).status == "pending"
-
     async def test_one_vote_of_several_is_counted_and_the_question_waits(self, desk: Desk) -> None:
         questions = await refunds(desk, 2, quorum=2)
         items = [BulkAnswer(each.id, "approve") for each in questions]
@@ -219,6 +205,46 @@ class BulkCases(ContractFixtures):
         assert isinstance(result.error, PermissionDenied)
         assert (await desk.get(question.id)).status == "pending"
 
+    async def test_two_answers_to_one_question_are_a_mistake_and_none_is_given(self, desk: Desk) -> None:
+        first, second = await refunds(desk, 2)
+        twice: list[BulkItem] = [
+            BulkAnswer(first.id, "approve"),
+            BulkAnswer(second.id, "deny"),
+            BulkDecline(first.id),
+        ]
+        with pytest.raises(ValueError, match="two answers"):
+            await desk.answer_all(twice, by="ana")
+        assert [(await desk.get(each.id)).status for each in (first, second)] == ["pending", "pending"]
+
+    async def test_no_answers_have_no_results_and_anything_else_is_a_mistake(self, desk: Desk) -> None:
+        assert list(await desk.answer_all([], by="ana")) == []
+        question: Any = await desk.post("Which?")
+        mistakes: list[tuple[Any, str]] = [
+            (("1", "approve"), "BulkAnswer"),
+            (BulkAnswer(question, "a"), "not the question"),
+        ]
+        for mistake, why in mistakes:
+            with pytest.raises(TypeError, match=why):
+                await desk.answer_all([mistake], by="ana")
+
+
+class RuledBulkCases(ContractFixtures):
+    """What operators decide holds for each of many answers."""
+
+    @promise("P18")
+    async def test_a_stop_refuses_what_it_covers_and_nothing_else(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        covered = await desk.post("Refund?", form=Approval.of("refund"))
+        free = await desk.post("Ship?", form=Approval.of("ship"))
+        await backend.stop(workspace, tool="refund")
+        results = await desk.answer_all(
+            [BulkAnswer(covered.id, "approve"), BulkAnswer(free.id, "approve")], by="ana"
+        )
+        assert isinstance(results[0].error, Stopped)
+        assert results[1]
+        assert (await desk.get(covered.id)).status == "pending"
+
     async def test_weak_evidence_is_refused_as_for_a_single_answer(
         self, desk: Desk, backend: Backend, workspace: str
     ) -> None:
@@ -255,25 +281,3 @@ class BulkCases(ContractFixtures):
         with pytest.raises(PermissionDenied) as single:
             await desk.answer(question.id, "approve", by="ana")
         assert str(result.error) == str(single.value)
-
-    async def test_two_answers_to_one_question_are_a_mistake_and_none_is_given(self, desk: Desk) -> None:
-        first, second = await refunds(desk, 2)
-        twice: list[BulkItem] = [
-            BulkAnswer(first.id, "approve"),
-            BulkAnswer(second.id, "deny"),
-            BulkDecline(first.id),
-        ]
-        with pytest.raises(ValueError, match="two answers"):
-            await desk.answer_all(twice, by="ana")
-        assert [(await desk.get(each.id)).status for each in (first, second)] == ["pending", "pending"]
-
-    async def test_no_answers_have_no_results_and_anything_else_is_a_mistake(self, desk: Desk) -> None:
-        assert list(await desk.answer_all([], by="ana")) == []
-        question: Any = await desk.post("Which?")
-        mistakes: list[tuple[Any, str]] = [
-            (("1", "approve"), "BulkAnswer"),
-            (BulkAnswer(question, "a"), "not the question"),
-        ]
-        for mistake, why in mistakes:
-            with pytest.raises(TypeError, match=why):
-                await desk.answer_all([mistake], by="ana")

@@ -34,9 +34,7 @@ def verified(token: str, key: Path, now: datetime) -> Receipt:
     return load_verifier([f"{key}.pub"]).verify(token, now=now)
 
 
-class ReceiptCases(ContractFixtures):
-    """A receipt says who approved what, and can be had exactly as long as the approval can be used."""
-
+class _SigningFixtures(ContractFixtures):
     @pytest.fixture
     async def signing(
         self, backend: Backend, clock: ManualClock, workspace: str, receipt_key: Path
@@ -44,6 +42,10 @@ class ReceiptCases(ContractFixtures):
         """A desk that signs receipts."""
         async with backend.open(clock=clock, workspace=workspace, receipt_key=receipt_key) as desk:
             yield desk
+
+
+class ReceiptCases(_SigningFixtures):
+    """A receipt says who approved what, and can be had exactly as long as the approval can be used."""
 
     @promise("P13", "P16")
     async def test_a_receipt_says_who_approved_which_action(
@@ -138,19 +140,6 @@ class ReceiptCases(ContractFixtures):
         with pytest.raises(ApprovalTakenBack):
             await signing.receipt(taken_back.id)
 
-    @promise("P18")
-    @pytest.mark.parametrize("scope", [{}, {"agent": "agent"}, {"tool": "pay"}])
-    async def test_what_is_stopped_has_no_receipt(
-        self, signing: Desk, backend: Backend, workspace: str, scope: dict[str, Any]
-    ) -> None:
-        question = await signing.post("Pay?", form=_PAY)
-        await signing.answer(question.id, "approve", by="ana")
-        stop = await backend.stop(workspace, **scope)
-        with pytest.raises(Stopped):
-            await signing.receipt(question.id)
-        await backend.resume(workspace, stop)
-        await signing.receipt(question.id)
-
     @promise("P13", "P16")
     async def test_a_receipt_of_a_grant_ends_with_the_grant(
         self, signing: Desk, clock: ManualClock, receipt_key: Path
@@ -173,6 +162,33 @@ class ReceiptCases(ContractFixtures):
             await signing.receipt(second.id)
         await signing.receipt(first.id)  # a person approved this one themselves
 
+    async def test_only_the_asker_gets_a_receipt(self, signing: Desk) -> None:
+        question = await signing.post("Pay?", form=_PAY)
+        await signing.answer(question.id, "approve", by="ana")
+        with pytest.raises(REFUSED):
+            await signing.scoped(asker="another agent").receipt(question.id)
+        with pytest.raises(REFUSED):
+            await signing.scoped("elsewhere").receipt(question.id)
+        with pytest.raises(REFUSED):
+            await signing.receipt("nothing")
+
+
+class RuledReceiptCases(_SigningFixtures):
+    """What operators decide holds for receipts."""
+
+    @promise("P18")
+    @pytest.mark.parametrize("scope", [{}, {"agent": "agent"}, {"tool": "pay"}])
+    async def test_what_is_stopped_has_no_receipt(
+        self, signing: Desk, backend: Backend, workspace: str, scope: dict[str, Any]
+    ) -> None:
+        question = await signing.post("Pay?", form=_PAY)
+        await signing.answer(question.id, "approve", by="ana")
+        stop = await backend.stop(workspace, **scope)
+        with pytest.raises(Stopped):
+            await signing.receipt(question.id)
+        await backend.resume(workspace, stop)
+        await signing.receipt(question.id)
+
     @promise("P13", "P16")
     async def test_a_receipt_of_a_policy_names_its_version_and_nobody(
         self, signing: Desk, backend: Backend, clock: ManualClock, workspace: str, receipt_key: Path
@@ -184,13 +200,3 @@ class ReceiptCases(ContractFixtures):
         await backend.set_policy(workspace, deciding({"deny": "not now"}))
         with pytest.raises(ApprovalLapsed):
             await signing.receipt(question.id)
-
-    async def test_only_the_asker_gets_a_receipt(self, signing: Desk) -> None:
-        question = await signing.post("Pay?", form=_PAY)
-        await signing.answer(question.id, "approve", by="ana")
-        with pytest.raises(REFUSED):
-            await signing.scoped(asker="another agent").receipt(question.id)
-        with pytest.raises(REFUSED):
-            await signing.scoped("elsewhere").receipt(question.id)
-        with pytest.raises(REFUSED):
-            await signing.receipt("nothing")

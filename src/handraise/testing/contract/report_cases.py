@@ -204,14 +204,6 @@ class ReportCases(ContractFixtures):
         assert found is not None
         assert found.details == {"rows": [1]}
 
-    @promise("P18")
-    async def test_what_is_stopped_can_be_reported(
-        self, desk: Desk, backend: Backend, workspace: str
-    ) -> None:
-        question = await consumed(desk)
-        await backend.stop(workspace)
-        assert (await desk.report(question.id, ok=False, text="stopped halfway")).report is not None
-
     @promise("P7")
     async def test_a_report_reaches_those_who_follow(self, desk: Desk) -> None:
         question = await consumed(desk)
@@ -225,3 +217,15 @@ class ReportCases(ContractFixtures):
                     break
             await following.aclose()
         assert seen == ["asked", "answered", "consumed", "reported"]
+
+
+class StoppedReportCases(ContractFixtures):
+    """A stop does not keep an agent from saying what it has done."""
+
+    @promise("P18")
+    async def test_what_is_stopped_can_be_reported(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        question = await consumed(desk)
+        await backend.stop(workspace)
+        assert (await desk.report(question.id, ok=False, text="stopped halfway")).report is not None

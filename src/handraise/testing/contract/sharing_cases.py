@@ -195,6 +195,10 @@ class BringingInCases(ContractFixtures):
         order = await desk.list_pending(recipient="bo", order="urgency")
         assert [each.id for each in order] == [other.id, question.id]
 
+
+class RuledSharingCases(ContractFixtures):
+    """What a policy requires of certain people cannot be handed away."""
+
     async def test_a_policy_names_who_answers(self, desk: Desk, backend: Backend, workspace: str) -> None:
         people = {"require": {"people": ["ana"]}}
         await backend.set_policy(workspace, {"rules": [{"name": "finance", "when": "true", "then": people}]})

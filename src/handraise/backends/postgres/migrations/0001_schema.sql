@@ -584,8 +584,8 @@ end;
 
 -- == Topics: one answer for equal questions ==
 
--- The pending question that a new one with this topic follows; null if it is the first. Whoever asks for the same topic waits
--- until this transaction has ended, and so does who settles that question. Every query in here takes a new snapshot.
+-- The pending question that a new one with this topic follows; null if it is the first. Others who ask for the same topic wait
+-- until this transaction has ended, and so do those who settle that question. Every query in here takes a new snapshot.
 create function handraise.followed_by(workspace text, topic_key text) returns text
     language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from handraise.model.attachments import DIGEST
 from handraise.model.errors import AttachmentNotFound, QuestionNotFound
 from handraise.presentation.translation import gettext
-from handraise.server.api.file_routes import FILE_POLICY, file_of, file_response
+from handraise.server.api.file_routes import FILE_POLICY, file_response
 from handraise.server.api.question_routes import desk_of, visible
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.image_encoder import ImageEncoder, image_type
@@ -17,15 +16,13 @@ from handraise.server.web.pages import PageRoute, message
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-
 
 @pages.get("/questions/{question_id}/files/{digest}")
 async def download(ctx: Context, caller: CurrentPerson, question_id: str, digest: str) -> Response:
     """Download a file, exactly as it was uploaded."""
     try:
         question = await visible(ctx, caller, question_id)
-        if not _DIGEST.fullmatch(digest):
+        if not DIGEST.fullmatch(digest):
             return _no_such_file()
         return await file_response(ctx, caller, question, digest)
     except (QuestionNotFound, AttachmentNotFound):
@@ -40,9 +37,9 @@ async def show_image(
     encoder: ImageEncoder = request.app.state.image_encoder
     try:
         question = await visible(ctx, caller, question_id)
-        if not _DIGEST.fullmatch(digest):
+        if not DIGEST.fullmatch(digest):
             return _no_such_file()
-        file = await file_of(ctx, caller, question, digest)
+        file = await desk_of(ctx, caller).find_attachment(question, digest)
         if not encoder.shows(file):
             return _no_such_file()
         if (encoded := encoder.find_kept(digest)) is None:

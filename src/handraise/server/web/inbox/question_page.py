@@ -42,7 +42,6 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.thread_messages import thread_digest
 from handraise.model.validation import check_answer
-from handraise.ports.attached_file import describe
 from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import Reading
 from handraise.presentation.translation import gettext
@@ -474,11 +473,9 @@ async def _with_uploads(request: Request, context: AnswerContext, question: Ques
         if name not in names or not isinstance(file, UploadFile) or not file.filename:
             continue
         with slots.hold(f"{question.workspace}\n{context.person.id}"):
-            limits = Limits()
-            data = await file.read(limits.file_bytes + 1)
+            data = await file.read(Limits().file_bytes + 1)
             try:
-                described = describe(data, name=file.filename, media_type=None, limits=limits)
-                await context.desk.store_attachment(described, data, context.person.responder)
+                described = await context.desk.attach(data, name=file.filename, by=context.person.responder)
             except InvalidAttachment as misfit:
                 raise InvalidAttachment(
                     [Problem(names[name], each.message) for each in misfit.problems]

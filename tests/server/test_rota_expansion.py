@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from handraise.desk.rota_expansion import Entry, UnreadableCalendar, _entries, expand
+from handraise.server.rota_expansion import Entry, UnreadableCalendar, _entries, expand
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 """A Wednesday."""

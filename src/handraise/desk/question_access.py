@@ -1,0 +1,194 @@
+"""What all verbs of a local desk use: read a question, check who may do something with it, and let the store decide."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+from urllib.parse import quote
+
+from handraise.desk.engine import Engine
+from handraise.model.drafting import Limits
+from handraise.model.errors import (
+    AlreadySettled,
+    AlreadyTaken,
+    InvalidAnswer,
+    NothingToReply,
+    PermissionDenied,
+    QuestionNotFound,
+    Stopped,
+    StoreUnavailable,
+    ThreadMoved,
+)
+from handraise.model.evidence import check_evidence
+from handraise.model.lifecycle import VOTES, Move
+from handraise.model.people import Responder, check_may_respond, may_respond, responder_of
+from handraise.model.problems import Problem
+from handraise.model.questions import Question, Ref, changed
+from handraise.ports import IdFactory
+from handraise.ports.desk import Close, Desk
+
+T = TypeVar("T")
+
+_SHORT_PATIENCE = 0.5
+PATIENCE = 10.0
+"""For how many seconds a desk tries again if the store has not decided."""
+_PAST = Problem("until", "is in the past: give a time in the future, or leave it out")
+_FOLLOWERS = 1_000
+"""How many waits of equal questions are woken at once; the others find out by themselves."""
+
+
+class QuestionAccess(Desk):
+    """A desk's questions in its store: reading one, checking who may do something with it, and one move."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        workspace: str,
+        asker: str,
+        new_id: IdFactory,
+        limits: Limits,
+        close: Close | None = None,
+    ) -> None:
+        super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits, close=close)
+        self._shared = engine
+
+    @property
+    def _engine(self) -> Engine:
+        """The engine, after checking that this is the process and event loop where the desk was opened."""
+        self._shared.opened_in.check()
+        return self._shared
+
+    async def get(self, question_id: str) -> Question:
+        """See `Desk.get`."""
+        ref = self._ref(question_id)
+        found = await self._after_due_steps(lambda: self._engine.read(ref), lambda found: [found])
+        if found is None:
+            raise QuestionNotFound(question_id, self._workspace)
+        self._engine.remember(found)
+        return self._with_url(found)
+
+    async def _own_question(self, question_id: str, reason: str) -> Question:
+        """Return this asker's question. Another asker's is not found, on every desk, unless it is shared."""
+        question = await self.get(question_id)
+        if question.asker == self._asker:
+            return question
+        if question.shared:
+            raise PermissionDenied(self._asker, reason)
+        raise QuestionNotFound(question_id, self._workspace, self._asker)
+
+    async def _pending_question(self, question_id: str) -> Question:
+        question = await self.get(question_id)
+        if question.outcome is not None:
+            raise AlreadySettled(question_id, question.outcome)
+        return question
+
+    async def _answerable(
+        self, question_id: str, by: str | Responder, evidence: str | None = None
+    ) -> tuple[Question, Responder]:
+        """Return the pending question and the person, if that person may answer it with this evidence."""
+        responder = responder_of(by)
+        question = self._engine.recall(self._ref(question_id))
+        if question is None or not may_respond(question, responder):
+            question, responder = await self.get(question_id), await self._with_groups(by)
+            check_may_respond(question, responder)
+            if question.outcome is not None:
+                raise AlreadySettled(question_id, question.outcome)
+        check_evidence(question, responder, evidence, refuses=True)  # what it takes to answer at all
+        return question, responder
+
+    async def _with_groups(self, by: str | Responder) -> Responder:
+        """Return the person, with their groups from the directory unless the caller gave them."""
+        responder, directory = responder_of(by), self._engine.directory
+        if not isinstance(by, str) or directory is None:
+            return responder
+        person = await directory.find_person(self._workspace, responder.id)
+        return responder if person is None else person.responder
+
+    async def _move(self, move: Move) -> Question:
+        """Let the store decide; then notify waits, or find out why the move was refused.
+
+        If the question changed meanwhile, as steps that come due can put its expiry off, this tries again. Only the
+        store's clock says whether the end of a new grant is past: that is the reason if the question has not changed.
+        """
+        ends = move.new_grant is not None and move.new_grant.until is not None
+        followers = await self._followers(move)
+        began, pause, steps_before = time.monotonic(), 0.0, None
+        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:
+            question = await self._pending_question(move.question.id)
+            if move.kind == "reply" and not question.asked_back:
+                raise NothingToReply(question.id)
+            if move.kind not in ("withdraw", "withdraw_for", "reply"):
+                check_may_respond(question, move.responder)
+            if move.kind in ("release", "put_back"):
+                return question
+            if move.kind == "take" and question.taken_by not in (None, move.by):
+                raise AlreadyTaken(question.id, taken_by=question.taken_by, until=question.taken_until)
+            if move.kind == "answer" and move.seen is not None and move.seen != question.thread:
+                raise ThreadMoved(question.id, seen=move.seen, thread=question.thread)
+            if move.approves:
+                await self._check_stops(question)
+            steps = None if question.overdue else question.steps_taken
+            if ends and steps is not None and steps == steps_before:
+                raise InvalidAnswer([_PAST])
+            if time.monotonic() - began > PATIENCE:
+                raise StoreUnavailable(f"Question {question.id!r} kept changing meanwhile. Try again.")
+            await asyncio.sleep(pause)
+            pause = min(0.2, pause * 2 + 0.005)
+            move, steps_before = replace(move, question=question), steps
+        if moved.outcome is not None:
+            await self._engine.notify_settled(followers)
+        return moved
+
+    async def _followers(self, move: Move) -> Sequence[Ref]:
+        """The questions that end with this one, if it ends. A wait for one that comes later finds out by itself."""
+        if move.question.topic is None or move.kind not in VOTES:
+            return ()
+        return [each.ref for each in await self._engine.store.followers(move.question.ref, limit=_FOLLOWERS)]
+
+    async def _check_stops(self, question: Question) -> None:
+        """Raise `Stopped` if a stop covers a question, which is why the store refused something."""
+        if stop := await self._engine.store.covering_stop(question):
+            raise Stopped(stop)
+
+    def _notify_moved(self, moved: Question | None) -> Question | None:
+        """Notify waits and followers of a moved question; return it with its URL."""
+        if moved is None:
+            return None
+        self._engine.remember(moved)
+        self._engine.notify_feed(self._workspace)
+        if moved.outcome is not None:
+            ref = moved.ref
+            self._engine.waiters.resolve(ref, moved.outcome)
+            self._engine.hints.add(ref)
+        return self._with_url(moved)
+
+    def _with_url(self, question: Question) -> Question:
+        """Return the question with the URL of its page, if a server's address is known."""
+        base = self._shared.public_url
+        return question if base is None else changed(question, url=f"{base}/questions/{quote(question.id)}")
+
+    async def _after_due_steps(
+        self, load: Callable[[], Awaitable[T]], questions: Callable[[T], Iterable[Question | None]]
+    ) -> T:
+        """Return what `load` returns, after doing the due steps of its questions' timelines.
+
+        Another process may have locked a question. This waits for an expiry; for a reminder or an escalation only briefly.
+        """
+        began, pause = time.monotonic(), 0.0
+        while True:
+            found = await load()
+            due = [each for each in questions(found) if each is not None and each.overdue]
+            if not due:
+                return found
+            waited = time.monotonic() - began
+            if not any(each.next_step.ends for each in due) and waited > _SHORT_PATIENCE:
+                return found
+            if waited > PATIENCE:
+                raise StoreUnavailable("A question that has expired is locked by another process. Try again.")
+            await asyncio.sleep(pause)
+            pause = min(0.2, pause * 2 + 0.005)
+            await self.run_due()
