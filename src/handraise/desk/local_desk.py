@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from urllib.parse import quote
 from handraise.desk.answer_each import answer_each, answer_one
 from handraise.desk.engine import Engine
 from handraise.desk.working_timeline import with_working_time
+from handraise.heartbeats import MOST_BEATS
 from handraise.model.attachments import Attachment, attached_in, plain_value
 from handraise.model.bulk_answers import BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions, check_key
@@ -114,6 +115,7 @@ _PATIENCE = 10.0
 _PAST = Problem("until", "is in the past: give a time in the future, or leave it out")
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
+_NOTHING_TO_BEAT = nullcontext()
 _FOLLOWERS = 1_000
 """How many waits of equal questions are woken at once; the others find out by themselves."""
 
@@ -177,6 +179,11 @@ class LocalDesk(Desk):
                 result = await self.get(result.id)
         self._engine.remember(result)
         self._engine.notify_feed(self._workspace)
+        if (
+            result.heartbeat is not None and result.id != draft.id
+        ):  # it was asked before, and its asker is back
+            await self._beat([result.ref])
+            return await self.get(result.id)
         return self._with_url(result)
 
     async def _check_replaced(self, draft: Draft, replaced: str) -> None:
@@ -269,6 +276,25 @@ class LocalDesk(Desk):
         if not any(each.digest == digest for each in attached_to(question, await self.history(question_id))):
             raise AttachmentNotFound(str(digest), question_id)
         return await self._engine.attachments.read(question.ref, digest)
+
+    async def beat(self, question_ids: Iterable[str]) -> dict[str, float]:
+        """The same as `heartbeat`, but returns the heartbeats of those that were heard, in seconds, by their ids."""
+        refs = [Ref(self._workspace, each) for each in question_ids if not text_problem(each)]
+        return {ref.id: seconds for ref, seconds in (await self._beat(refs)).items()}
+
+    async def _beat(self, refs: Sequence[Ref]) -> Mapping[Ref, float]:
+        found: dict[Ref, float] = {}
+        for start in range(0, len(refs), MOST_BEATS):
+            found |= await self._engine.store.beat(refs[start : start + MOST_BEATS], by=self._asker)
+        return found
+
+    def _waiting_for(self, refs: Sequence[Ref]) -> AbstractContextManager[None]:
+        engine = self._engine
+        known = map(engine.recall, refs)
+        beating = [
+            ref for ref, each in zip(refs, known, strict=True) if each is None or each.heartbeat is not None
+        ]
+        return engine.heartbeats.waiting_for(beating, self._asker) if beating else _NOTHING_TO_BEAT
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         return self._engine.waiters.outcome_of(ref, timeout=timeout)

@@ -34,7 +34,8 @@ class Ruling:
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is the digest of the rule
     that would have allowed the question, if it went to people as a spot check of that rule. `names_people` says that the
-    policy named who answers instead of the asker, so people cannot let others answer. `ending` settles the question
+    policy named who answers instead of the asker, so people cannot let others answer. `close_orphans` is for how many
+    seconds nobody may wait for the answer before the question is withdrawn. `ending` settles the question
     when it is posted; it is stored as the question's outcome and not with the ruling.
     """
 
@@ -43,6 +44,7 @@ class Ruling:
     asked: dict[str, Json] = field(default_factory=dict)
     checked: str | None = None
     names_people: bool = False
+    close_orphans: float | None = None
     ending: Ending | None = field(default=None, compare=False)
 
     @cached_property
@@ -50,8 +52,10 @@ class Ruling:
         """The JSON text of the ruling. Most questions of an agent share one ruling, so it is written once."""
         checked = "" if self.checked is None else f', "checked": {json.dumps(self.checked)}'
         named = ', "names_people": true' if self.names_people else ""
+        closes = "" if self.close_orphans is None else f', "close_orphans": {self.close_orphans!r}'
         matches = _matches_text(self.matches)
-        return f'{{"version": {self.version}, "matches": {matches}, "asked": {json.dumps(self.asked)}{checked}{named}}}'
+        rest = f"{checked}{named}{closes}"
+        return f'{{"version": {self.version}, "matches": {matches}, "asked": {json.dumps(self.asked)}{rest}}}'
 
     def to_json(self) -> dict[str, Json]:
         """The ruling as it is stored and sealed."""
@@ -59,7 +63,11 @@ class Ruling:
         stored: dict[str, Json] = {"version": self.version, "matches": matches, "asked": self.asked}
         if self.checked is not None:
             stored["checked"] = self.checked
-        return {**stored, "names_people": True} if self.names_people else stored
+        if self.names_people:
+            stored["names_people"] = True
+        if self.close_orphans is not None:
+            stored["close_orphans"] = self.close_orphans
+        return stored
 
 
 def _match_json(match: Match) -> dict[str, Json]:
@@ -91,4 +99,5 @@ def ruling_from_json(stored: dict[str, Any] | None) -> Ruling | None:
         asked=stored["asked"],
         checked=stored.get("checked"),
         names_people=stored.get("names_people", False),
+        close_orphans=stored.get("close_orphans"),
     )

@@ -174,6 +174,7 @@ class RulingRecord(Record):
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is set if the question is
     a spot check of a rule that would have allowed it. `names_people` says that the policy named who answers.
+    `close_orphans` is after how many seconds the policy withdraws it if nobody waits for the answer.
     """
 
     version: int
@@ -181,6 +182,7 @@ class RulingRecord(Record):
     asked: dict[str, Any] = {}
     checked: str | None = None
     names_people: bool = False
+    close_orphans: float | None = None
 
     @classmethod
     def of(cls, ruling: Ruling) -> RulingRecord:
@@ -235,6 +237,7 @@ class QuestionRecord(Record):
     veto: bool = False
     max_attempts: int | None = None
     undo_for: float = 0.0
+    heartbeat: float | None = None
     shared: bool = False
     replies: Replies | None = None
     replaces: str | None = None
@@ -248,6 +251,7 @@ class QuestionRecord(Record):
     expires_at: datetime | None = None
     due_at: datetime | None = None
     status: Status
+    heard_at: datetime | None = None
     attempts: int = 0
     votes: tuple[VoteRecord, ...] = ()
     missing: tuple[int, ...] = ()
@@ -475,6 +479,12 @@ class RunDueRecord(Record):
     """How many questions a sweep settled."""
 
     settled: int
+
+
+class HeartbeatsRecord(Record):
+    """The heartbeats in seconds, by id, of those questions that are pending, are the agent's own, and have one."""
+
+    heartbeats: dict[str, float]
 
 
 class WithdrawnRecord(Record):

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
@@ -46,7 +47,7 @@ from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreU
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, NewGrant, is_shared, same_question, shared_record
+from handraise.model.lifecycle import ORPHAN_RECORD, Move, NewGrant, is_shared, same_question, shared_record
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
@@ -198,11 +199,28 @@ class SqliteStore:
         """Do what is due; see the port."""
         settled: list[Ref] = []
         # Usually nothing is due, and finding that out by reading does not need the lock.
-        while await self._fetch("due", workspace=workspace, limit=1):
+        while await self._connections.read(lambda connection: self._is_due(connection, workspace)):
             settled += await self._connections.write(
                 lambda connection: self._sweep(connection, workspace, limit)
             )
         return settled
+
+    async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
+        """Store that an asker still waits; see the port."""
+        found: dict[Ref, float] = {}
+        for workspace in dict.fromkeys(ref.workspace for ref in refs):
+            named = {"workspace": workspace, "ids": [ref.id for ref in refs if ref.workspace == workspace]}
+            rows = await self._fetch("heartbeats", actor=by, **named)
+            # Mostly nothing is to be written, and finding that out does not need the lock.
+            if any(row["is_late"] for row in rows):
+                rows = await self._connections.write(partial(self._beat, actor=by, **named))
+            found |= {Ref(workspace, row["id"]): row["heartbeat"] for row in rows}
+        return found
+
+    def _beat(self, connection: sqlite3.Connection, **named: Any) -> list[sqlite3.Row]:
+        now = self._now()
+        run(connection, "beat", now=now, **named)
+        return run(connection, "heartbeats", now=now, **named)
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
@@ -423,6 +441,10 @@ class SqliteStore:
         """What an acknowledged write survives; see the port."""
         return await self._connections.write(lambda connection: durability_of(connection, self._file_system))
 
+    def _is_due(self, connection: sqlite3.Connection, workspace: str | None) -> bool:
+        sought = {"now": self._now(), "workspace": workspace, "limit": 1}
+        return bool(run(connection, "due", **sought) or run(connection, "unheard", **sought))
+
     def _sweep(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
         now = self._now()
         settled: list[Ref] = []
@@ -439,6 +461,11 @@ class SqliteStore:
             data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
             _log(connection, ref, _DEEDS[step.do], now, data=data)
             if ref in settled:
+                _end_followers(connection, ref, row["topic_key"], now)
+        for row in run(connection, "unheard", now=now, workspace=workspace, limit=limit):
+            ref = Ref(row["workspace"], row["id"])
+            if _close_orphan(connection, ref, now):
+                settled.append(ref)
                 _end_followers(connection, ref, row["topic_key"], now)
         return settled
 
@@ -544,6 +571,17 @@ def _end_followers(connection: sqlite3.Connection, ref: Ref, topic_key: str | No
     if following:
         run(connection, "follow", next_id=following[0].id, topic_key=topic_key, **place)
         _log(connection, following[0], "opened", now)
+
+
+def _close_orphan(connection: sqlite3.Connection, ref: Ref, now: int) -> bool:
+    """Withdraw a question that nobody waits for, or put it off because its asker was heard from."""
+    place, record = {"workspace": ref.workspace, "id": ref.id}, dict(ORPHAN_RECORD)
+    if not run(connection, "close_orphan", record=to_json(record), now=now, **place):
+        run(connection, "put_off_closing", **place)
+        return False
+    run(connection, "close", **place)
+    _log(connection, ref, "withdrawn", now, actor=record["by"], data=record)
+    return True
 
 
 def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:

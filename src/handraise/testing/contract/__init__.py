@@ -27,6 +27,7 @@ from handraise.testing.contract.bulk_cases import BulkCases
 from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
+from handraise.testing.contract.heartbeat_cases import HeartbeatCases, OrphanCases
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
@@ -71,6 +72,8 @@ class DeskContract(
     BriefCases,
     BulkCases,
     ChatClaimCases,
+    HeartbeatCases,
+    OrphanCases,
     KeyAliasCases,
     PolicyCases,
     QuorumCases,
