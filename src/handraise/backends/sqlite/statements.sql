@@ -704,6 +704,7 @@ select i.workspace, i.question_id as id, case when q.follows is null then q.topi
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.unheard_at <= :now and (:workspace is null or i.workspace = :workspace)
+    and (q.expires_at is null or q.expires_at > :now)
 order by i.unheard_at
 limit :limit;
 

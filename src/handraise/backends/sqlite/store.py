@@ -199,9 +199,13 @@ class SqliteStore:
         """Do what is due; see the port."""
         settled: list[Ref] = []
         # Usually nothing is due, and finding that out by reading does not need the lock.
-        while await self._connections.read(lambda connection: self._is_due(connection, workspace)):
+        while await self._fetch("due", workspace=workspace, limit=1):
             settled += await self._connections.write(
                 lambda connection: self._sweep(connection, workspace, limit)
+            )
+        while await self._fetch("unheard", workspace=workspace, limit=1):
+            settled += await self._connections.write(
+                lambda connection: self._close_orphans(connection, workspace, limit)
             )
         return settled
 
@@ -441,10 +445,6 @@ class SqliteStore:
         """What an acknowledged write survives; see the port."""
         return await self._connections.write(lambda connection: durability_of(connection, self._file_system))
 
-    def _is_due(self, connection: sqlite3.Connection, workspace: str | None) -> bool:
-        sought = {"now": self._now(), "workspace": workspace, "limit": 1}
-        return bool(run(connection, "due", **sought) or run(connection, "unheard", **sought))
-
     def _sweep(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
         now = self._now()
         settled: list[Ref] = []
@@ -462,6 +462,11 @@ class SqliteStore:
             _log(connection, ref, _DEEDS[step.do], now, data=data)
             if ref in settled:
                 _end_followers(connection, ref, row["topic_key"], now)
+        return settled
+
+    def _close_orphans(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
+        now = self._now()
+        settled: list[Ref] = []
         for row in run(connection, "unheard", now=now, workspace=workspace, limit=limit):
             ref = Ref(row["workspace"], row["id"])
             if _close_orphan(connection, ref, now):
