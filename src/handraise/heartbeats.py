@@ -66,6 +66,10 @@ class Heartbeats:
         self._wakeup = asyncio.Event()
         self._closed = False
 
+    def __len__(self) -> int:
+        """How many questions a sign is planned for."""
+        return sum(map(len, self._due.values()))
+
     @contextmanager
     def waiting_for(self, refs: Sequence[Ref], asker: str) -> Iterator[None]:
         """Give signs of this asker inside this context."""
