@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from handraise import Desk, Question, Status, open_desk
-from handraise.desks import open_backend
+from handraise.desk_factory import open_backend
 from handraise.ports import Backend
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import put_policy
