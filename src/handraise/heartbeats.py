@@ -174,5 +174,6 @@ class Heartbeats:
             elif wait.heartbeat is None:
                 wait.left_out += 1
                 if wait.left_out >= _TRIES:
-                    continue  # it has none, or has ended, or is another asker's
+                    del self._waits[key]  # it has none, or has ended, or is another asker's
+                    continue
             wait.due = self._plan(key, self._first if wait.heartbeat is None else wait.heartbeat / _EACH)

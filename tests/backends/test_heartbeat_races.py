@@ -93,7 +93,9 @@ async def test_of_a_sign_and_a_sweep_at_once_either_was_first(
     async def sweep() -> None:
         await backend.store.run_due(limit=7, workspace="races")
 
-    told, *_ = await asyncio.gather(asyncio.gather(*map(sign, questions)), *(sweep() for _ in range(4)))
+    sweeps = [asyncio.create_task(sweep()) for _ in range(4)]
+    told = await asyncio.gather(*map(sign, questions))
+    await asyncio.gather(*sweeps)
     found = {each: (await desk.get(each)).status for each, _ in told}
     assert {status for each, status in found.items() if dict(told)[each]} <= {Status.PENDING}
     assert {status for each, status in found.items() if not dict(told)[each]} <= {

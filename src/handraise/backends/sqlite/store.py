@@ -213,7 +213,8 @@ class SqliteStore:
         """Store that an asker still waits; see the port."""
         found: dict[Ref, float] = {}
         for workspace in dict.fromkeys(ref.workspace for ref in refs):
-            named = {"workspace": workspace, "ids": [ref.id for ref in refs if ref.workspace == workspace]}
+            ids = [ref.id for ref in refs if ref.workspace == workspace]
+            named: dict[str, Any] = {"workspace": workspace, "ids": ids}
             rows = await self._fetch("heartbeats", actor=by, **named)
             # Mostly nothing is to be written, and finding that out does not need the lock.
             if any(row["is_late"] for row in rows):
