@@ -388,6 +388,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "sweep": (
             "due",
+            "unheard",
             "begin",
             "due/step",
             "due/step/wait_on",
@@ -659,6 +660,12 @@ OUTSIDE: dict[str, frozenset[str]] = {
         }
     ),
     "it only reads; `consume` decides again when the receipt is used": frozenset({"find_usable"}),
+    "it says that somebody waits; one that is lost is followed by the next, and the contract has what they decide": frozenset(
+        {"beat", "heartbeats"}
+    ),
+    "it ends a question as an expiry does, in the same steps; tests/backends/test_heartbeat_races.py has its races": frozenset(
+        {"close_orphan", "put_off_closing"}
+    ),
     "it changes the policy, which the next question is decided by; tests/chaos/test_policy_changes.py kills servers": frozenset(
         {"put_policy", "lift_suspension"}
     ),

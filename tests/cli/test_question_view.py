@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from handraise import Approval
+from handraise.cli.question_commands import summary_lines
 from handraise.cli.question_view import question_lines
 from handraise.model.outcomes import Answered, Expired, Outcome
 from handraise.questions import Report
@@ -73,3 +75,14 @@ def test_what_came_of_it_is_behind_the_bar_of_the_agents_words() -> None:
         "│ code  51",
         "This is what the agent says. Nobody has checked it.",
     ]
+
+
+def test_it_says_if_nobody_waits_any_more() -> None:
+    heard = datetime.now(UTC) - timedelta(minutes=12, seconds=30)
+    question = replace(a_question(FORM), heartbeat=300.0, heard_at=heard)
+    for width, now, said in ((200, question, True), (200, replace(question, heartbeat=3_600.0), False)):
+        text = "".join(text for line in question_lines(now, width) for _, text in line)
+        sentence = f"Nobody is waiting for this answer any more: {question.asker} was last heard from 12 minutes ago."
+        assert (f"{sentence} You can still answer it." in text) == said
+        row = "".join(text for line in summary_lines(now, width, "ann") for _, text in line)
+        assert ("nobody is waiting any more" in row) == said

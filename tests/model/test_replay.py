@@ -277,3 +277,19 @@ def test_the_order_is_that_in_which_it_happened_not_that_of_transactions() -> No
     for cursor, kind, by in (("5.3", "answered", "ana"), ("6.1", "asked", "bot"), ("7.2", "voted", "bob")):
         found.take({"cursor": cursor, "kind": kind, "by": by, "at": AT, "data": YES})
     assert found.find_inconsistency(approved()) is None
+
+
+@pytest.mark.parametrize(
+    ("ruling", "by", "fits"),
+    [
+        ({"version": 1, "matches": [], "close_orphans": 60.0}, "policy:close_orphans", True),
+        ({"version": 1, "matches": []}, "policy:close_orphans", False),
+        (None, "policy:close_orphans", False),
+        (None, "boss", True),
+    ],
+)
+def test_the_policy_closes_only_what_it_says(ruling: Any, by: str, fits: bool) -> None:  # noqa: FBT001 -- parametrized
+    said = {"by": by, "reason": "Nobody was waiting for the answer any more."}
+    row = {**PENDING, "status": "withdrawn", "ending": {**said, "at": AT}}
+    found = life(ASKED, ("withdrawn", by, said), ruling=ruling).find_inconsistency(row)
+    assert (found is None) == fits, found

@@ -282,6 +282,17 @@ def test_a_question_is_restored_as_its_asker_asked_it() -> None:
     assert as_asked(draft) is draft
 
 
+def test_what_closes_orphans_is_recorded_and_allows_and_requires_nothing() -> None:
+    for rules in ([], [ALLOW], [require(risk="high")]):
+        plain = policy(*rules).apply(refund(), NOON, lambda: 1.0)
+        closing = policy(*rules, close_orphans="1h").apply(refund(), NOON, lambda: 1.0)
+        assert closing.ruling is not None
+        assert plain.ruling is not None
+        assert (closing.ruling.close_orphans, plain.ruling.close_orphans) == (3600.0, None)
+        assert closing.ruling.ending == plain.ruling.ending
+        assert redrafted(closing, ruling=None) == redrafted(plain, ruling=None)
+
+
 def test_the_text_of_a_ruling_is_its_json() -> None:
     drafts = [
         applied(
@@ -289,6 +300,7 @@ def test_the_text_of_a_ruling_is_its_json() -> None:
         ),
         applied(refund(), require(risk="high")),
         policy({"name": 'a "b"', "then": {"allow": {"check": 1}}}).apply(refund(), NOON, lambda: 0.0),
+        policy(require(risk="high"), close_orphans="90s").apply(refund(), NOON, lambda: 0.0),
     ]
     for draft in drafts:
         assert draft.ruling is not None

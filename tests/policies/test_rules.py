@@ -30,6 +30,8 @@ def rule(then: Any, **more: Any) -> dict[str, Any]:
         ([], "dictionary"),
         ({"rulez": []}, "rulez: Extra inputs"),
         ({"time_zone": "Mars/Olympus"}, "is not a time zone"),
+        ({"close_orphans": "soon"}, "close_orphans"),
+        ({"close_orphans": 0}, "close_orphans"),
         ({"rules": [{"then": ALLOW}]}, "rules[0]: name"),
         ({"rules": [{"name": "a", "then": ALLOW}, {"name": "a", "then": ALLOW}]}, "the name of another rule"),
         ({"rules": [{"name": str(n), "then": ALLOW} for n in range(MAX_RULES + 1)]}, "at most 500 items"),

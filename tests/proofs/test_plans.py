@@ -253,7 +253,8 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "conversation page of 50": (*page(conversation="conversation 600"), 50 * 8),
         "asker page of 50": (*page(asker="agent1"), 50 * 8),
         "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 12),
-        "sweep of a workspace": ("sweep", {"workspace": "w2", "limit": 500}, 12),
+        "sweep of a workspace": ("sweep", {"workspace": "w2", "limit": 500, "orphan_record": "{}"}, 14),
+        "heartbeat": ("beat", {"workspace": "w1", "ids": [pending_id(SOME)], "actor": "agent1"}, 12),
         "history": ("history", {"workspace": "w1", "question_id": pending_id(SOME)}, 6),
         "settled page of 50": (*settled(), 50 * 8),
         "settled page of a person": (*settled(recipient=ANA), 50 * 8),
@@ -298,7 +299,12 @@ async def test_a_sweep_of_many_due_questions_touches_only_them(
     filled: str, walls: RowSecurity | None
 ) -> None:
     """With a tenth of all pending questions due, a batch of 100 costs what 100 questions cost."""
-    values = {"workspace": "w2", "limit": 100, "now": datetime.now(UTC) + timedelta(days=400)}
+    values = {
+        "workspace": "w2",
+        "limit": 100,
+        "orphan_record": "{}",
+        "now": datetime.now(UTC) + timedelta(days=400),
+    }
     plan = await explained(filled, "sweep", values, "force_generic_plan", walls)
     assert [node for node in nodes(plan) if node["Node Type"] == "Seq Scan"] == []
     assert pages(plan) <= 100 * 50

@@ -53,6 +53,7 @@ AGENTS_MAY = {
     "POST /v1/questions/{question_id}/sent",
     "GET /v1/events",
     "GET /v1/feed",
+    "POST /v1/heartbeats",
     "POST /v1/recover",
     "POST /v1/run-due",
     "GET /v1/durability",

@@ -111,6 +111,13 @@ def ask(
             metavar="ID", help="Your question that this one replaces. If that is pending, it is withdrawn."
         ),
     ] = None,
+    heartbeat: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPAN",
+            help="After how long without a sign of you nobody waits any more, such as 5m. --wait is a sign.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is settled.")] = False,
     timeout: Timeout = None,
     here: Annotated[
@@ -158,6 +165,7 @@ def ask(
         conversation=conversation,
         replies=replies,
         replaces=replaces,
+        heartbeat=heartbeat,
         topic=topic,
     )
     patience = None if timeout is None else span_of(timeout)
@@ -322,6 +330,7 @@ def _options(
     conversation: str | None,
     replies: bool,
     replaces: str | None,
+    heartbeat: str | None,
     topic: str | None,
 ) -> QuestionOptions:
     if sum((bool(choice), confirm, form is not None, approval is not None)) > 1:
@@ -351,6 +360,8 @@ def _options(
         options["replies"] = "program"
     if replaces is not None:
         options["replaces"] = replaces
+    if heartbeat is not None:
+        options["heartbeat"] = span_of(heartbeat)
     if topic is not None:
         options["topic"] = topic
     return options

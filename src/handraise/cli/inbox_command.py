@@ -39,6 +39,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
 from handraise.presentation.error_text import error_text
+from handraise.presentation.heartbeat_text import orphan_mark
 from handraise.presentation.sharing_text import taken_text
 from handraise.presentation.translation import gettext, ngettext
 
@@ -359,6 +360,8 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
         told.append(text.format(votes=len(question.votes), count=question.quorum))
     if question.is_askers_turn:
         told.append(gettext("waiting for the agent's reply"))
+    if mark := orphan_mark(question, datetime.now(UTC)):
+        told.append(mark)
     if taken := taken_text(question, datetime.now(UTC), viewer=me):
         told.insert(0, shown(taken))
     voted = gettext("you voted")

@@ -36,6 +36,7 @@ from handraise.model.outcomes import Status
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.presentation.agreement_text import still_needed
+from handraise.presentation.heartbeat_text import orphan_mark
 from handraise.presentation.sharing_text import taken_text
 from handraise.presentation.translation import gettext, grouped, ngettext
 from handraise.wire.records import EventRecord, QuestionRecord
@@ -351,6 +352,7 @@ def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
         told += [age_words(question), end_words(question)]
         told += [gettext("you voted")] if has_voted(question, me) else []
         told += [gettext("waiting for the agent's reply")] if question.is_askers_turn else []
+        told.append(orphan_mark(question, datetime.now(UTC)))
         told.append(shown(taken_text(question, datetime.now(UTC), viewer=me)))
     else:
         ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"

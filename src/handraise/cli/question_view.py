@@ -59,6 +59,7 @@ from handraise.presentation.brief_text import (
 )
 from handraise.presentation.file_text import file_text
 from handraise.presentation.form_parts import parts_of
+from handraise.presentation.heartbeat_text import orphan_text
 from handraise.presentation.names import person_name, through
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.report_text import report_source, report_title, report_words
@@ -384,6 +385,9 @@ def _standing(question: Question, width: int, context: QuestionContext) -> list[
     if told := taken_text(question, datetime.now(UTC), viewer=viewer):
         said = gettext("You are on this.") if question.taken_by == viewer else f"{shown(told)}."
         lines += wrapped([("class:strong", said)], width)
+    if told := orphan_text(question, datetime.now(UTC)):
+        still = gettext("You can still answer it.")
+        lines += wrapped([("class:strong", f"{shown(told)} {still}")], width)
     if question.replaced_by is not None:
         told = gettext("Another question was asked instead: {id}").format(id=shown(question.replaced_by))
         lines += wrapped([("class:strong", told)], width)

@@ -18,7 +18,7 @@ import pydantic
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable, TooManyRequests
 from handraise.model.problems import HandraiseError
 from handraise.wire.problem_documents import MEDIA_TYPE, ProblemDocument, error_of
-from handraise.wire.requests import PostQuestion
+from handraise.wire.requests import GiveHeartbeat, PostQuestion
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def _trusted() -> ssl.SSLContext:
 class HttpTransport:
     """Sends requests to one or several servers on the same store: if one does not answer, the next is tried.
 
-    Every POST has an idempotency key or the id of what it makes, so that a retry does nothing twice.
+    Every POST has an idempotency key or the id of what it makes, or is safe, so that a retry does nothing twice.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -88,8 +88,9 @@ class HttpTransport:
         if content is not None:
             headers["content-type"] = "application/octet-stream"
         # Posting the same id again is safe by itself, and an idempotency key would cost the server as much as
-        # the post.
-        if method == "POST" and not (isinstance(body, PostQuestion) and body.id):
+        # the post. So it is with a heartbeat.
+        is_safe = isinstance(body, GiveHeartbeat) or (isinstance(body, PostQuestion) and bool(body.id))
+        if method == "POST" and not is_safe:
             headers["idempotency-key"] = uuid.uuid4().hex
         if body is not None:
             headers["content-type"] = "application/json"

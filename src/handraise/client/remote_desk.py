@@ -12,9 +12,10 @@ from collections.abc import (
     Callable,
     Collection,
     Iterator,
+    Mapping,
     Sequence,
 )
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, Unpack
@@ -24,6 +25,7 @@ import pydantic
 
 from handraise.client.event_listener import MOST_IDS, ServerHints
 from handraise.client.http_transport import HttpTransport
+from handraise.heartbeats import MOST_BEATS, Heartbeats
 from handraise.model.attachments import DIGEST, Attachment, plain_value
 from handraise.model.bulk_answers import MOST_ANSWERS, BulkAnswer, BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions, check_key
@@ -87,6 +89,7 @@ from handraise.wire.records import (
     EventRecord,
     GrantPage,
     GrantRecord,
+    HeartbeatsRecord,
     OutcomeStates,
     QuestionPage,
     QuestionRecord,
@@ -106,6 +109,7 @@ from handraise.wire.requests import (
     ConsumeQuestion,
     DeclineItem,
     DeclineQuestion,
+    GiveHeartbeat,
     JoinQuestion,
     KeepAnswer,
     MarkSent,
@@ -128,6 +132,7 @@ from handraise.wire.requests import (
 T = TypeVar("T", bound=pydantic.BaseModel)
 
 _POLL_INTERVAL = 5.0
+_REMEMBERED = 2_000
 _MOST_BYTES = 400_000
 """The size of one request with several answers."""
 _FEED_CURSOR = re.compile(r"[0-9.]*")
@@ -223,6 +228,38 @@ class RemoteSession:
         self._bus = bus
         self._poll_interval = poll_interval
         self._waiters: dict[tuple[str, str], Waiters] = {}
+        self.heartbeats = Heartbeats(self.beat, first=poll_interval)
+        self._without_heartbeat: dict[Ref, None] = {}
+
+    def remember(self, question: Question) -> None:
+        """Remember that a question has no heartbeat, so that a wait for it need not find out."""
+        if question.heartbeat is None:
+            self._without_heartbeat[question.ref] = None
+            if len(self._without_heartbeat) > _REMEMBERED:
+                del self._without_heartbeat[next(iter(self._without_heartbeat))]
+
+    def waiting_for(self, refs: Sequence[Ref], asker: str) -> AbstractContextManager[None]:
+        """Say that an asker still waits for these, inside this context, unless they are known to have no heartbeat."""
+        beating = [ref for ref in refs if ref not in self._without_heartbeat]
+        return self.heartbeats.waiting_for(beating, asker) if beating else nullcontext()
+
+    async def beat(self, refs: Sequence[Ref], asker: str) -> Mapping[Ref, float]:
+        """Say that an asker still waits for these questions of one workspace; see `Store.beat`."""
+        found: dict[Ref, float] = {}
+        for start in range(0, len(refs), MOST_BEATS):
+            part = {ref.id: ref for ref in refs[start : start + MOST_BEATS]}
+            workspace = refs[start].workspace
+            said = await self.transport.call(
+                "POST",
+                "/v1/heartbeats",
+                token=await self.credentials.agent(workspace, asker),
+                body=GiveHeartbeat(ids=tuple(part)),
+                workspace=workspace,
+                actor=asker,
+            )
+            heartbeats = _read(HeartbeatsRecord, said).heartbeats
+            found |= {part[each]: seconds for each, seconds in heartbeats.items() if each in part}
+        return found
 
     def waiters_for(self, workspace: str, asker: str) -> Waiters:
         """The waits of one asker."""
@@ -241,6 +278,7 @@ class RemoteSession:
 
     async def close(self) -> None:
         """End every wait."""
+        await self.heartbeats.close()
         for waiters in self._waiters.values():
             await waiters.close()
 
@@ -294,7 +332,15 @@ class RemoteDesk(Desk):
             said = await self._as_agent("POST", "/v1/questions", subject=draft.id, body=body)
         except ConflictingQuestion as conflict:
             raise KeyConflict(draft, conflict.existing) from None
-        return _question(said)
+        question = _question(said)
+        self._session.remember(question)
+        return question
+
+    async def _beat(self, refs: Sequence[Ref]) -> Mapping[Ref, float]:
+        return await self._session.beat([ref for ref in refs if QUESTION_ID.fullmatch(ref.id)], self._asker)
+
+    def _waiting_for(self, refs: Sequence[Ref]) -> AbstractContextManager[None]:
+        return self._session.waiting_for(refs, self._asker)
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         _path(ref.id, self._workspace)

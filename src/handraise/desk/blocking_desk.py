@@ -212,6 +212,10 @@ class BlockingDesk:
         """See `Desk.wait_any`."""
         return self._loop.run(self._desk.wait_any(question_ids, timeout=timeout))
 
+    def heartbeat(self, question_ids: Iterable[str]) -> int:
+        """See `Desk.heartbeat`."""
+        return self._loop.run(self._desk.heartbeat(question_ids))
+
     def answer(
         self,
         question_id: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from handraise.desk.bus_listener import BusListener
 from handraise.desk.feed_reader import FeedReader
 from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
+from handraise.heartbeats import Heartbeats
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import DeskClosed
 from handraise.model.lifecycle import Move
@@ -99,6 +100,7 @@ class Engine:
         self.waiters = Waiters(
             store.outcomes, self._listener.listen, poll_interval=interval, on_poll=self.run_maintenance
         )
+        self.heartbeats = Heartbeats(self._beat, first=interval)
         self.feeds = FeedReader(store, partial(self._listener.listen, feeds=True), poll_interval=interval)
         self._watchers: list[HintHandler] = []
         self._cached: dict[Ref, Question] = {}
@@ -142,6 +144,7 @@ class Engine:
         if self._tidying is not None:
             self._tidying.cancel()
             await asyncio.gather(self._tidying, return_exceptions=True)
+        await self.heartbeats.close()
         await self.waiters.close()
         await self.feeds.close()
         for calls in (self.recipients, self.insert, self.settle, self.read, self.hints):
@@ -180,6 +183,9 @@ class Engine:
         settled = await self.store.run_due(limit=_SWEPT_AT_ONCE, workspace=workspace)
         await self.notify_settled(settled)
         return len(settled)
+
+    async def _beat(self, refs: Sequence[Ref], asker: str) -> Mapping[Ref, float]:
+        return await self.store.beat(refs, by=asker)
 
     async def notify_settled(self, refs: Collection[Ref]) -> None:
         """Notify waits in this process and others that these were settled."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Unpack
@@ -19,6 +19,7 @@ from handraise.desk.question_access import PATIENCE
 from handraise.desk.sharing_verbs import SharingVerbs
 from handraise.desk.standing_verbs import StandingVerbs
 from handraise.desk.working_timeline import with_working_time
+from handraise.heartbeats import MOST_BEATS
 from handraise.model.attachments import Attachment, plain_value
 from handraise.model.bulk_answers import BulkItem, BulkResult
 from handraise.model.drafting import QuestionOptions, check_key
@@ -85,6 +86,7 @@ from handraise.ports.files import owner_of_asker, owner_of_person
 
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
+_NOTHING_TO_BEAT = nullcontext()
 
 
 class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
@@ -127,6 +129,11 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
                 result = await self.get(result.id)
         self._engine.remember(result)
         self._engine.notify_feed(self._workspace)
+        if (
+            result.heartbeat is not None and result.id != draft.id
+        ):  # it was asked before, and its asker is back
+            await self._beat([result.ref])
+            return await self.get(result.id)
         return self._with_url(result)
 
     async def _check_replaced(self, draft: Draft, replaced: str) -> None:
@@ -210,6 +217,25 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             if each.digest == digest:
                 return each
         raise AttachmentNotFound(str(digest), question.id)
+
+    async def beat(self, question_ids: Iterable[str]) -> dict[str, float]:
+        """The same as `heartbeat`, but returns the heartbeats of those that were heard, in seconds, by their ids."""
+        refs = [Ref(self._workspace, each) for each in question_ids if not text_problem(each)]
+        return {ref.id: seconds for ref, seconds in (await self._beat(refs)).items()}
+
+    async def _beat(self, refs: Sequence[Ref]) -> Mapping[Ref, float]:
+        found: dict[Ref, float] = {}
+        for start in range(0, len(refs), MOST_BEATS):
+            found |= await self._engine.store.beat(refs[start : start + MOST_BEATS], by=self._asker)
+        return found
+
+    def _waiting_for(self, refs: Sequence[Ref]) -> AbstractContextManager[None]:
+        engine = self._engine
+        known = map(engine.recall, refs)
+        beating = [
+            ref for ref, each in zip(refs, known, strict=True) if each is None or each.heartbeat is not None
+        ]
+        return engine.heartbeats.waiting_for(beating, self._asker) if beating else _NOTHING_TO_BEAT
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         return self._engine.waiters.outcome_of(ref, timeout=timeout)

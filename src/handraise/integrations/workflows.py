@@ -153,7 +153,7 @@ def _request(prompt: str, options: QuestionOptions) -> dict[str, Json]:
         said["form"] = form_from(said["form"])
     if "timeline" in said:
         said["timeline"] = TimelineRecord.of(said["timeline"])
-    for name in ("expires_in", "undo_for"):
+    for name in ("expires_in", "undo_for", "heartbeat"):
         if name in said:
             said[name] = seconds_of(said[name])
     try:

@@ -83,6 +83,8 @@ _LONGEST_MEMORY = 3650 * 86_400
 _LONGEST = timedelta(days=36_525)
 _MOST_ATTEMPTS = 1_000_000
 _LONGEST_UNDO = timedelta(minutes=1)
+_SHORTEST_HEARTBEAT = timedelta(seconds=10)
+_LONGEST_HEARTBEAT = timedelta(days=30)
 _FEW, _SHORT = 20, 500
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     # The usual types come first: checking against an abstract one takes ten times as long.
@@ -131,6 +133,9 @@ class QuestionOptions(TypedDict, total=False):
     grants and policies. Questions that are answered with files have none either.
 
     `attachments` are files that `Desk.attach` has stored.
+
+    `heartbeat`, from ten seconds to 30 days, says that somebody waits for the answer: if nothing is heard of the asker for
+    this long, nobody does, and people see that. A wait is a sign of it; a program that does not wait calls `Desk.heartbeat`.
     """
 
     choices: Sequence[str | Option]
@@ -148,6 +153,7 @@ class QuestionOptions(TypedDict, total=False):
     timeline: Timeline
     trace: str
     undo_for: Span
+    heartbeat: Span
     if_exists: IfExists
     shared: bool
     check_recipients: bool
@@ -201,6 +207,7 @@ def compose(
         steps=steps_of(timeline) if timeline else (),
         trace=options.get("trace"),
         undo_for=seconds_of(options.get("undo_for", 0)),
+        heartbeat=seconds_of(options["heartbeat"]) if "heartbeat" in options else None,
         shared=options.get("shared", False),
         replies=options.get("replies"),
         replaces=options.get("replaces"),
@@ -319,6 +326,8 @@ def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
         yield from _span_problems("expires_in", options["expires_in"], -_LONGEST, _LONGEST)
     if "undo_for" in options:
         yield from _span_problems("undo_for", options["undo_for"], timedelta(0), _LONGEST_UNDO)
+    if "heartbeat" in options:
+        yield from _span_problems("heartbeat", options["heartbeat"], _SHORTEST_HEARTBEAT, _LONGEST_HEARTBEAT)
 
 
 def _span_problems(path: str, span: Span, shortest: timedelta, longest: timedelta) -> Iterator[Problem]:
@@ -331,7 +340,8 @@ def _span_problems(path: str, span: Span, shortest: timedelta, longest: timedelt
     else:
         if not shortest.total_seconds() <= seconds <= longest.total_seconds():
             most = f"{longest.days} days" if longest.days else f"{longest.seconds} seconds"
-            yield Problem(path, f"expected between 0 and {most}")
+            least = max(shortest.total_seconds(), 0)
+            yield Problem(path, f"expected between {least:g}{' seconds' if least else ''} and {most}")
 
 
 def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:

@@ -1,7 +1,7 @@
 """The life of a question, as one pure function over its statuses.
 
 pending ──answer──▶ answered        pending ──the clock──▶ expired, or answered by default
-pending ──decline─▶ declined        pending ──withdraw───▶ withdrawn
+pending ──decline─▶ declined        pending ──withdraw───▶ withdrawn, also by the policy if nobody waits for it
 pending ──send back▶ returned
 pending ──attempt─▶ pending, or exhausted after `max_attempts`
 pending ──ask back, note, reply─▶ pending, with one more message in its thread
@@ -30,6 +30,7 @@ from handraise.model.people import Responder, may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import UNKNOWN, Provenance
 from handraise.model.questions import Aside, Draft, Question, Vote
+from handraise.model.rulings import POLICY
 from handraise.model.validation import check_answer
 
 MoveKind = Literal[
@@ -55,6 +56,12 @@ VOTES = frozenset({"answer", "decline", "send_back"})
 """The moves that are votes if several people must agree."""
 TAKEN_FOR = timedelta(minutes=10)
 """For how long somebody who takes a question is shown as working on it."""
+
+ORPHAN_RECORD: Mapping[str, Json] = {
+    "by": f"{POLICY}close_orphans",
+    "reason": "Nobody was waiting for the answer any more.",
+}
+"""How a question ends that the policy closes because nothing was heard of its asker."""
 
 _DECLINED_BALLOT = "declined"
 RETURNED_BALLOT = "returned"
@@ -464,6 +471,24 @@ def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] |
 def expire(question: Question, now: datetime) -> tuple[Question, EventKind]:
     """Return the question as expired, as a recovery does with questions that are too old."""
     return _ended(question, Status.EXPIRED, {}, now), EventKind.EXPIRED
+
+
+def close_orphan(question: Question, now: datetime) -> tuple[Question, EventKind] | None:
+    """Return the question as withdrawn by the policy, or None if it is not time, or the clock ends it otherwise."""
+    if question.closes_at is None or question.closes_at > now or not is_open(question, now):
+        return None
+    return _ended(question, Status.WITHDRAWN, dict(ORPHAN_RECORD), now), EventKind.WITHDRAWN
+
+
+def beat(question: Question, asker: str, now: datetime) -> Question | None:
+    """Return the question after a sign of its asker, or None if that means nothing: it has ended, or has no heartbeat.
+
+    A sign that comes soon after the last one changes nothing, so that it need not be stored.
+    """
+    if question.asker != asker or question.unheard_from is None or question.heard_at is None:
+        return None
+    is_soon = now - question.heard_at < timedelta(seconds=(question.heartbeat or 0) / 10)
+    return question if is_soon else replace(question, heard_at=now)
 
 
 def is_shared(outcome: Outcome) -> bool:

@@ -86,7 +86,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """The asker took it back, or an administrator did for the asker: `by` says who."""
+    """The asker took it back, or an administrator or the policy did for the asker: `by` says who."""
 
     status: ClassVar[Status] = Status.WITHDRAWN
     at: datetime

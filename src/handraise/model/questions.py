@@ -111,6 +111,8 @@ class Draft:
     """The tracing span in which it was asked, as a W3C `traceparent`."""
     undo_for: float = 0.0
     """For how many seconds a person may take an answer back before it is sent."""
+    heartbeat: float | None = None
+    """After how many seconds without a sign of its asker nobody waits for the answer any more; None if that is not known."""
     shared: bool = False
     """Whether other askers of the workspace that use the same shared key get this question too."""
     replies: Replies | None = None
@@ -184,9 +186,9 @@ class Draft:
     def definition(self) -> str:
         """What makes two questions with the same key the same question.
 
-        Context, state, the tool call, the trace, the attempts allowed and the time to undo are left out: a
-        program that runs again may give other values for them. If a policy changed the question, what counts is
-        what the asker had asked for.
+        Context, state, the tool call, the trace, the attempts allowed, the time to undo and the heartbeat are left
+        out: a program that runs again may give other values for them. If a policy changed the question, what counts
+        is what the asker had asked for.
         """
         return canonical_json(definition_parts(self))
 
@@ -218,6 +220,8 @@ class Question(Draft):
 
     asked_at: datetime
     status: Status = Status.PENDING
+    heard_at: datetime | None = None
+    """When its asker was last heard from, if it has a `heartbeat`; see `Desk.heartbeat`."""
     attempts: int = 0
     votes: tuple[Vote, ...] = ()
     missing: tuple[int, ...] = ()
@@ -311,6 +315,26 @@ class Question(Draft):
         return any(each.person == person and (each.until is None or each.until > now) for each in self.aside)
 
     @property
+    def unheard_from(self) -> datetime | None:
+        """From when on nobody waits for the answer, unless its asker is heard from before; None if that is not known."""
+        if self.status is not Status.PENDING or self.heartbeat is None or self.heard_at is None:
+            return None
+        return self.heard_at + timedelta(seconds=self.heartbeat)
+
+    def is_orphaned(self, now: datetime) -> bool:
+        """Whether nobody waits for the answer any more, as far as is known. People can still answer."""
+        since = self.unheard_from
+        return since is not None and since < now
+
+    @property
+    def closes_at(self) -> datetime | None:
+        """When the policy withdraws it, unless its asker is heard from before; None if the policy does not."""
+        since, ruling = self.unheard_from, self.ruling
+        if since is None or ruling is None or ruling.close_orphans is None:
+            return None
+        return since + timedelta(seconds=ruling.close_orphans)
+
+    @property
     def expires_at(self) -> datetime | None:
         """When it expires or takes its default, or None. Steps of its timeline that are done late delay this."""
         if not self.steps or not self.steps[-1].ends:
@@ -391,6 +415,8 @@ def redrafted(draft: T, **changes: Any) -> T:
 def posted(draft: Draft, asked_at: datetime, *, follows: str | None = None) -> Question:
     """The question that a draft has just become. A policy may have settled it at once, or it `follows` another one."""
     values = {**_UNLESS_SAID, **vars(draft), "asked_at": asked_at, "follows": follows}
+    if draft.heartbeat is not None:
+        values["heard_at"] = asked_at
     if draft.ruling is not None and (ending := draft.ruling.ending) is not None:
         outcome = outcome_of(ending.status, asked_at, ending.record)
         values |= {"status": outcome.status, "outcome": outcome}

@@ -169,6 +169,9 @@ class QuestionReplay:
     def _why_not(self, step: _Step, votes: dict[str | None, Json], added: Sequence[str]) -> str | None:
         """Why the question cannot have ended like this, or None."""
         data = step.data or {}
+        if step.kind == "withdrawn" and (step.by or "").startswith(POLICY):
+            closes = (self._asked.get("ruling") or {}).get("close_orphans")
+            return None if closes else "the policy does not close this question"
         if step.kind not in ("answered", "declined", "returned"):
             return None
         if data.get("source") == "policy":

@@ -34,9 +34,10 @@ class Ruling:
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is the digest of the rule
     that would have allowed the question, if it went to people as a spot check of that rule. `names_people` says that the
-    policy named who answers instead of the asker, so people cannot let others answer. `standing` is the id of the standing
-    answer that the question is a spot check of. `ending` settles the question when it is posted; it is stored as the
-    question's outcome and not with the ruling. Without a policy, `version` is 0.
+    policy named who answers instead of the asker, so people cannot let others answer. `close_orphans` is for how many
+    seconds nobody may wait for the answer before the question is withdrawn. `standing` is the id of the standing answer
+    that the question is a spot check of. `ending` settles the question when it is posted; it is stored as the question's
+    outcome and not with the ruling. Without a policy, `version` is 0.
     """
 
     version: int
@@ -45,6 +46,7 @@ class Ruling:
     checked: str | None = None
     names_people: bool = False
     standing: str | None = None
+    close_orphans: float | None = None
     ending: Ending | None = field(default=None, compare=False)
 
     @cached_property
@@ -52,11 +54,10 @@ class Ruling:
         """The JSON text of the ruling. Most questions of an agent share one ruling, so it is written once."""
         checked = "" if self.checked is None else f', "checked": {json.dumps(self.checked)}'
         named = ', "names_people": true' if self.names_people else ""
+        closes = "" if self.close_orphans is None else f', "close_orphans": {self.close_orphans!r}'
         standing = "" if self.standing is None else f', "standing": {json.dumps(self.standing)}'
-        matches, asked = _matches_text(self.matches), json.dumps(self.asked)
-        return (
-            f'{{"version": {self.version}, "matches": {matches}, "asked": {asked}{checked}{named}{standing}}}'
-        )
+        matches, rest = _matches_text(self.matches), f"{checked}{named}{closes}{standing}"
+        return f'{{"version": {self.version}, "matches": {matches}, "asked": {json.dumps(self.asked)}{rest}}}'
 
     @property
     def is_stored(self) -> bool:
@@ -73,6 +74,8 @@ class Ruling:
             stored["names_people"] = True
         if self.standing is not None:
             stored["standing"] = self.standing
+        if self.close_orphans is not None:
+            stored["close_orphans"] = self.close_orphans
         return stored
 
 
@@ -110,4 +113,5 @@ def ruling_from_json(stored: dict[str, Any] | None) -> Ruling | None:
         checked=stored.get("checked"),
         names_people=stored.get("names_people", False),
         standing=stored.get("standing"),
+        close_orphans=stored.get("close_orphans"),
     )

@@ -158,7 +158,11 @@ class CompiledPolicy:
             for rule, result in zip(rules, results, strict=True)
             if result or (result is None and rule.effect != "allow")
         ]
-        ruling = Ruling(version=self.version, matches=tuple(match for _, match in matched))
+        ruling = Ruling(
+            version=self.version,
+            matches=tuple(match for _, match in matched),
+            close_orphans=self.policy.close_orphans,
+        )
         enforced = [rule for rule, _ in matched if rule.mode == "enforce"]
         denying = next((rule for rule in enforced if rule.effect == "deny"), None)
         if denying is not None:

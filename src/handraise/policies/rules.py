@@ -155,9 +155,13 @@ class Rule(PolicyPart):
 
 
 class Policy(PolicyPart):
-    """The rules of a workspace, and the time zone of `hour` and `weekday` in their expressions."""
+    """The rules of a workspace, and the time zone of `hour` and `weekday` in their expressions.
+
+    With `close_orphans`, a question is withdrawn after nobody has waited for its answer for this long.
+    """
 
     time_zone: str = "UTC"
+    close_orphans: Seconds | None = None
     rules: Annotated[tuple[Rule, ...], pydantic.Field(max_length=MAX_RULES)] = ()
 
     @pydantic.field_validator("time_zone")

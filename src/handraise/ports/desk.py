@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from inspect import isawaitable
@@ -291,12 +291,12 @@ class Desk(ABC):
         If it is unknown then whether there is an answer, it raises `StoreUnavailable`. `reply_with` is called with each
         message that a person asks back, and its result is the reply. What it raises ends the wait.
         """
-        outcome = self._outcome_of(
-            self._ref(question_id), timeout=None if timeout is None else seconds_of(timeout)
-        )
-        if reply_with is None:
-            return await outcome
-        return await self._while_replying(question_id, outcome, reply_with)
+        ref = self._ref(question_id)
+        outcome = self._outcome_of(ref, timeout=None if timeout is None else seconds_of(timeout))
+        with self._waiting_for([ref]):
+            if reply_with is None:
+                return await outcome
+            return await self._while_replying(question_id, outcome, reply_with)
 
     async def _while_replying(
         self, question_id: str, outcome: Awaitable[Outcome], reply_with: ReplyWith
@@ -340,7 +340,30 @@ class Desk(ABC):
         refs = list(dict.fromkeys(self._ref(each) for each in question_ids))
         if not refs:
             raise ValueError("wait_any needs at least one question")
-        return await self._first_of(refs, timeout=None if timeout is None else seconds_of(timeout))
+        with self._waiting_for(refs):
+            return await self._first_of(refs, timeout=None if timeout is None else seconds_of(timeout))
+
+    async def heartbeat(self, question_ids: Iterable[str]) -> int:
+        """Say that this asker still waits for the answers to its questions that were posted with a `heartbeat`.
+
+        `ask`, `wait`, `wait_any` and `messages` do this by themselves, about every third of the heartbeat. Call it in a program
+        that finds out about answers in another way. Returns how many of these are pending, are yours, and have a heartbeat;
+        the others stay as they are.
+        """
+        if isinstance(question_ids, (str, Question)):
+            raise TypeError("heartbeat takes several ids: write heartbeat([question.id, …]).")
+        for question_id in (ids := list(dict.fromkeys(question_ids))):
+            check_id(question_id)
+        refs = [Ref(self._workspace, each) for each in ids if not text_problem(each)]
+        return len(await self._beat(refs))
+
+    @abstractmethod
+    async def _beat(self, refs: Sequence[Ref]) -> Mapping[Ref, float]:
+        """See `heartbeat`. Returns the heartbeats of those that were heard, in seconds."""
+
+    @abstractmethod
+    def _waiting_for(self, refs: Sequence[Ref]) -> AbstractContextManager[None]:
+        """Say that this asker still waits for these, now and then, inside this context."""
 
     @abstractmethod
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
@@ -689,15 +712,16 @@ class Desk(ABC):
 
         `after` is the number of the last message that you have seen.
         """
-        async with aclosing(self._changes_of(question_id)) as changes:
-            async for _ in changes:
-                history = await self.history(question_id)
-                for message in messages_of(history)[after:]:
-                    after = message.number
-                    if message.kind == "asked_back":
-                        yield message
-                if any(event.kind in ENDINGS for event in history):
-                    return
+        with self._waiting_for([self._ref(question_id)]):
+            async with aclosing(self._changes_of(question_id)) as changes:
+                async for _ in changes:
+                    history = await self.history(question_id)
+                    for message in messages_of(history)[after:]:
+                        after = message.number
+                        if message.kind == "asked_back":
+                            yield message
+                    if any(event.kind in ENDINGS for event in history):
+                        return
 
     @abstractmethod
     def _changes_of(self, question_id: str) -> AsyncGenerator[None, None]:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
+from handraise.model.lifecycle import ORPHAN_RECORD
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible
@@ -63,6 +64,10 @@ def ending_text(outcome: Outcome, form: AnyForm | None, *, asker: str | None, vi
             return _sentence(gettext("Sent back by {person}"), outcome.by, viewer)
         case Expired():
             return OutcomeText(gettext("Expired without an answer"))
+        case Withdrawn() if outcome.by == ORPHAN_RECORD["by"]:
+            return OutcomeText(
+                gettext("Closed by the policy, because nobody was waiting for the answer any more")
+            )
         case Withdrawn() if outcome.by == asker:
             return OutcomeText(gettext("Withdrawn by the agent"))
         case Withdrawn():
@@ -90,6 +95,8 @@ def ending_details(outcome: Outcome, form: AnyForm | None) -> tuple[AnswerPart, 
             if _verdict(form, outcome) is None:
                 return answer_parts(form, outcome.value)
             return _reason(outcome.value.get("reason"))
+        case Withdrawn() if outcome.by == ORPHAN_RECORD["by"]:
+            return ()
         case Declined() | Withdrawn() | Returned():
             return _reason(outcome.reason)
         case Expired() | Exhausted():

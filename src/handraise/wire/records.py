@@ -174,8 +174,9 @@ class RulingRecord(Record):
     """What the workspace's policy decided when the question was posted: its version and the rules that matched.
 
     `asked` has what the asker had asked for, for each part that the policy changed. `checked` is set if the question is
-    a spot check of a rule that would have allowed it. `names_people` says that the policy named who answers. `standing` is
-    set if it is a spot check of the standing answer with that id. Without a policy, `version` is 0.
+    a spot check of a rule that would have allowed it. `names_people` says that the policy named who answers. `close_orphans`
+    is after how many seconds the policy withdraws it if nobody waits for the answer. `standing` is set if it is a spot check
+    of the standing answer with that id. Without a policy, `version` is 0.
     """
 
     version: int
@@ -184,6 +185,7 @@ class RulingRecord(Record):
     checked: str | None = None
     names_people: bool = False
     standing: str | None = None
+    close_orphans: float | None = None
 
     @classmethod
     def of(cls, ruling: Ruling) -> RulingRecord:
@@ -238,6 +240,7 @@ class QuestionRecord(Record):
     veto: bool = False
     max_attempts: int | None = None
     undo_for: float = 0.0
+    heartbeat: float | None = None
     shared: bool = False
     replies: Replies | None = None
     replaces: str | None = None
@@ -251,6 +254,7 @@ class QuestionRecord(Record):
     expires_at: datetime | None = None
     due_at: datetime | None = None
     status: Status
+    heard_at: datetime | None = None
     attempts: int = 0
     votes: tuple[VoteRecord, ...] = ()
     missing: tuple[int, ...] = ()
@@ -511,6 +515,12 @@ class RunDueRecord(Record):
     """How many questions a sweep settled."""
 
     settled: int
+
+
+class HeartbeatsRecord(Record):
+    """The heartbeats in seconds, by id, of those questions that are pending, are the agent's own, and have one."""
+
+    heartbeats: dict[str, float]
 
 
 class WithdrawnRecord(Record):

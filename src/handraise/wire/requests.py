@@ -73,6 +73,7 @@ class PostQuestion(Request):
     veto: bool = False
     max_attempts: int | None = None
     undo_for: Seconds = 0.0
+    heartbeat: Seconds | None = None
     expires_in: Seconds | None = None
     timeline: TimelineRecord | None = None
     if_exists: IfExists = "equal"
@@ -109,6 +110,7 @@ class PostQuestion(Request):
             "veto",
             "max_attempts",
             "undo_for",
+            "heartbeat",
             "shared",
             "replies",
             "replaces",
@@ -320,6 +322,14 @@ class Recover(Request):
     """At an agent's start-up: expire the questions that it asked longer ago than this many seconds."""
 
     max_age: Annotated[Seconds, pydantic.Field(ge=0, le=3_155_760_000)]
+
+
+class GiveHeartbeat(Request):
+    """The ids of questions that their agent still waits for, at most 1,000."""
+
+    ids: Annotated[
+        tuple[Annotated[str, pydantic.Field(max_length=200)], ...], pydantic.Field(max_length=1_000)
+    ]
 
 
 class CreateKey(Request):

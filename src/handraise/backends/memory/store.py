@@ -20,9 +20,12 @@ from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import (
+    ORPHAN_RECORD,
     VOTES,
     Move,
     NewGrant,
+    beat,
+    close_orphan,
     end_as,
     expire,
     is_open,
@@ -247,9 +250,23 @@ class MemoryStore:
                     step = question.next_step
                     data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
                     question = self._keep(*done, data=data)
+                if closed := close_orphan(question, self._now()):
+                    record = dict(ORPHAN_RECORD)
+                    question = self._keep(*closed, by=record["by"], data=record)
                 if question.status is not Status.PENDING:
                     settled.append(question.ref)
         return settled
+
+    async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
+        """Store that an asker still waits; see the port."""
+        found: dict[Ref, float] = {}
+        for ref in refs:
+            question = self._questions.get(ref)
+            heard = None if question is None else beat(question, by, self._now())
+            if heard is not None and heard.heartbeat is not None:
+                self._questions[ref] = heard
+                found[ref] = heard.heartbeat
+        return found
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int

@@ -56,13 +56,13 @@ select question_id, salt from handraise.salts where workspace = :workspace and q
 -- What was asked in questions, archived or not.
 select
     id, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context, state, steps,
-    undo_for, replies, replaces, topic, needs, evidence, ruling, attachments
+    undo_for, heartbeat, replies, replaces, topic, needs, evidence, ruling, attachments
 from handraise.questions
 where workspace = :workspace and id = any (:ids::text[])
 union all
 select
     a.id, a.asker, a.key, a.conversation, a.tool_call, a.recipients, a.quorum, a.veto, a.max_attempts, a.prompt, a.form,
-    a.context, a.state, a.steps, a.undo_for, a.replies, a.replaces, a.topic, a.needs, a.evidence, a.ruling, a.attachments
+    a.context, a.state, a.steps, a.undo_for, a.heartbeat, a.replies, a.replaces, a.topic, a.needs, a.evidence, a.ruling, a.attachments
 from unnest(:ids::text[]) as t (id)
 cross join lateral (
     select x.settled_at

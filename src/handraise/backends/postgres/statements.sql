@@ -11,13 +11,13 @@ with given as materialized (
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
         :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
         :recipients::text[], :quorum::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
-        :expire_after::float8[], :undo_for::float8[], :shared::bool[], :replies::text[], :replaces::text[],
+        :expire_after::float8[], :undo_for::float8[], :heartbeat::float8[], :shared::bool[], :replies::text[], :replaces::text[],
         :topic::text[], :topic_key::text[], :added::text[], :needs::text[], :evidence::text[],
         :ruling::text[], :policy_version::int[], :rule::text[], :standing::text[], :ended_as::text[], :ended_with::text[],
         :attachments::text[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
-        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared, replies, replaces, topic, topic_key, added, needs, evidence,
+        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, heartbeat, shared, replies, replaces, topic, topic_key, added, needs, evidence,
         ruling, policy_version, rule, standing, ended_as, ended_with, attachments
     )
 ),
@@ -78,7 +78,7 @@ posted as (
     insert into handraise.questions (
         asked_at, expires_at, max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
         trace, recipients, prompt, form, context, state, steps, undo_for, shared, replies, replaces, topic, topic_key, added, needs,
-        evidence, ruling, status, settled_at, outcome, follows, attachments
+        evidence, ruling, status, settled_at, outcome, follows, attachments, heartbeat, heard_at
     )
     select
         coalesce(:now::timestamptz, now()),
@@ -88,7 +88,7 @@ posted as (
         replies, replaces, topic, topic_key, added::jsonb, needs::jsonb, evidence, ruling::json, coalesce(ended_as, 'pending'),
         case when ended_as is not null then coalesce(:now::timestamptz, now()) end, ended_with::json,
         case when topic_key is not null and ended_as is null then handraise.followed_by(workspace, topic_key) end,
-        attachments::json
+        attachments::json, heartbeat, case when heartbeat is not null then coalesce(:now::timestamptz, now()) end
     from draft
     where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
             select from handraise.archive_index as x where x.workspace = draft.workspace and x.id = draft.id
@@ -105,19 +105,21 @@ posted as (
         and refused is null
     on conflict do nothing
     returning workspace, id, asker, conversation, asked_at, expires_at, recipients, steps, status, outcome, needs, replaces, added, topic_key, follows,
+        handraise.closes_at(heard_at, heartbeat, ruling) as closes_at,
         handraise.urgency(expires_at, form, false) as urgency,
         hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness
 ),
 opened as (
     insert into handraise.inbox (
-        due_at, step, urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation, topic_key, follows
+        due_at, unheard_at, step, urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation,
+        topic_key, follows
     )
     select
         case
             when place = 1 and follows is not null then expires_at
             when place = 1 then asked_at + (steps -> 0 ->> 'after')::float8 * interval '1 second'
         end,
-        null, urgency, likeness, place = 1,
+        case when place = 1 then closes_at end, null, urgency, likeness, place = 1,
         follows is null and (
             needs is null or handraise.asked_in(handraise.open_stage(needs, null), needs, recipients || '["*"]') ? recipient
         ),
@@ -129,7 +131,7 @@ opened as (
     where status = 'pending'
     union all
     select
-        null, min(place - 1)::smallint, urgency, likeness, false, false, workspace, id, recipient, asker,
+        null, null, min(place - 1)::smallint, urgency, likeness, false, false, workspace, id, recipient, asker,
         conversation, null, null
     from posted,
         jsonb_array_elements(steps) with ordinality as s (step, place),
@@ -138,7 +140,7 @@ opened as (
     group by workspace, id, recipient, asker, conversation, urgency, likeness
     union all
     select
-        null, null, urgency, likeness, false, follows is null, workspace, id, recipient, asker, conversation, null, null
+        null, null, null, urgency, likeness, false, follows is null, workspace, id, recipient, asker, conversation, null, null
     from posted, jsonb_array_elements_text(added) as recipient
     where status = 'pending' and not recipients ? recipient
 ),
@@ -367,7 +369,7 @@ moved as (
                     and step -> 'to' ?| array(select jsonb_array_elements_text(m.principals::jsonb))
             )
         end
-    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.thread, q.asked_back, q.replied, q.votes, q.voters,
+    returning q.workspace, q.id, q.status, q.settled_at, q.heard_at, q.attempts, q.thread, q.asked_back, q.replied, q.votes, q.voters,
         q.missing, q.steps_taken, q.stepped_at, q.recipients, q.needs, q.added, q.aside, q.taken_by, q.taken_until,
         m.brought::jsonb as brought,
         case
@@ -520,7 +522,8 @@ ended as (
     from contradicted
 )
 select
-    workspace, id, status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at, added,
+    workspace, id, status, settled_at, heard_at, attempts, thread, asked_back, replied, votes, missing, steps_taken,
+    stepped_at, added,
     aside, taken_by, taken_until
 from moved;
 
@@ -839,13 +842,14 @@ select * from ended;
 select * from handraise.grants where workspace = :workspace and id = :id;
 
 -- name: due_workspaces
--- Some of the workspaces in which a step is due.
+-- Some of the workspaces in which a step is due, or a question that nobody waits for.
 select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most)
 where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces);
 
 -- name: sweep (may take long)
 -- Do the next due step of up to `:limit` timelines of a workspace, skipping those that another sweep has locked. The
--- question's row is locked first, as everywhere, so that no two statements wait for each other.
+-- question's row is locked first, as everywhere, so that no two statements wait for each other. Also withdraw up to as many
+-- questions that nobody waits for, if their policy closes them. A question whose asker was heard from is put off.
 with due as materialized (
     select
         q.workspace, q.id, q.steps_taken, i.recipient,
@@ -879,10 +883,39 @@ moved as (
         and q.steps_taken = due.steps_taken
     returning q.workspace, q.id, q.status, due.step, due.next_due_at, due.recipient, due.steps_taken
 ),
+-- A row that changed before it was locked is read again, so a sign of the asker that was acknowledged counts.
+unheard as materialized (
+    select q.workspace, q.id, handraise.closes_at(q.heard_at, q.heartbeat, q.ruling) as closes_at
+    from handraise.inbox as i
+    join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+    where i.workspace = :workspace and i.unheard_at <= (select coalesce(:now::timestamptz, now()))
+        and q.status = 'pending' and (q.expires_at is null or q.expires_at > coalesce(:now::timestamptz, now()))
+        and not exists (select from due where due.id = q.id)
+    order by i.unheard_at
+    limit :limit
+    for update of q skip locked
+),
+orphaned as (
+    update handraise.questions as q
+    set status = 'withdrawn', settled_at = coalesce(:now::timestamptz, now()), outcome = :orphan_record::text::json
+    from unheard as u
+    where q.workspace = u.workspace and q.id = u.id and q.status = 'pending'
+        and handraise.closes_at(q.heard_at, q.heartbeat, q.ruling) <= coalesce(:now::timestamptz, now())
+    returning q.workspace, q.id, q.status
+),
+put_off as (
+    update handraise.inbox as i
+    set unheard_at = u.closes_at
+    from unheard as u
+    where i.workspace = u.workspace and i.question_id = u.id and i.main
+        and u.closes_at > coalesce(:now::timestamptz, now())
+),
 closed as (
     delete from handraise.inbox as i
-    using moved
-    where moved.status <> 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
+    using (
+        select workspace, id from moved where status <> 'pending' union all select workspace, id from orphaned
+    ) as ended
+    where i.workspace = ended.workspace and i.question_id = ended.id
 ),
 waiting as (
     update handraise.inbox as i
@@ -896,19 +929,55 @@ waiting as (
         and (i.main or moved.step ->> 'do' = 'escalate')
 ),
 logged as (
-    insert into handraise.events (at, workspace, question_id, kind, data)
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
     select
         coalesce(:now::timestamptz, now()), workspace, id,
         case step ->> 'do'
             when 'remind' then 'reminded' when 'escalate' then 'escalated'
             when 'expire' then 'expired' else 'answered'
         end,
+        null,
         case step ->> 'do'
             when 'escalate' then jsonb_build_object('to', step -> 'to') when 'default' then (step ->> 'record')::jsonb
         end
     from moved
+    union all
+    select
+        coalesce(:now::timestamptz, now()), workspace, id, status, :orphan_record::text::jsonb ->> 'by',
+        :orphan_record::text::jsonb
+    from orphaned
 )
-select workspace, id, status from moved;
+select workspace, id, status from moved
+union all
+select u.workspace, u.id, coalesce(o.status, 'pending')
+from unheard as u
+left join orphaned as o on o.workspace = u.workspace and o.id = u.id;
+
+-- name: beat
+-- Store that an asker still waits for the answers to these questions. One that another transaction has locked is left out:
+-- a sign of the asker never makes anybody wait. What was heard from lately is not written again.
+with late as materialized (
+    select l.id
+    from handraise.questions as l
+    where l.workspace = :workspace and l.id = any (:ids::text[]) and l.asker = :actor and l.status = 'pending'
+        and l.heartbeat is not null
+        and l.heard_at <= coalesce(:now::timestamptz, now()) - l.heartbeat * interval '0.1 seconds'
+    for no key update skip locked
+),
+heard as (
+    update handraise.questions as q
+    set heard_at = coalesce(:now::timestamptz, now())
+    from late
+    where q.workspace = :workspace and q.id = late.id
+    returning q.id, q.heartbeat
+)
+select id, heartbeat from heard
+union all
+select q.id, q.heartbeat
+from handraise.questions as q
+where q.workspace = :workspace and q.id = any (:ids::text[]) and q.asker = :actor and q.status = 'pending'
+    and q.heartbeat is not null
+    and q.heard_at > coalesce(:now::timestamptz, now()) - q.heartbeat * interval '0.1 seconds';
 
 -- name: expire_older (may take long)
 -- Expire an asker's pending questions that are older than `:max_age` seconds.

@@ -19,6 +19,7 @@ from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.parameters import (
     draft_values,
     grant_query,
+    json_text,
     move_values,
     page_query,
     ruling_values,
@@ -45,7 +46,7 @@ from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreU
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, same_question
+from handraise.model.lifecycle import ORPHAN_RECORD, Move, same_question
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
@@ -162,10 +163,21 @@ class PostgresStore:
         while worked:
             worked = False
             for each in await self._due_workspaces() if workspace is None else [workspace]:
-                rows = await self._fetch(each, "sweep", limit=limit)
+                rows = await self._fetch(
+                    each, "sweep", limit=limit, orphan_record=json_text(dict(ORPHAN_RECORD))
+                )
                 settled += [Ref(row["workspace"], row["id"]) for row in rows if row["status"] != "pending"]
                 worked = worked or bool(rows)
         return settled
+
+    async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
+        """Store that an asker still waits; see the port."""
+        found: dict[Ref, float] = {}
+        for workspace in dict.fromkeys(ref.workspace for ref in refs):
+            ids = [ref.id for ref in refs if ref.workspace == workspace]
+            rows = await self._fetch(workspace, "beat", ids=ids, actor=by)
+            found |= {Ref(workspace, row["id"]): row["heartbeat"] for row in rows}
+        return found
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int

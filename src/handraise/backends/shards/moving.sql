@@ -144,6 +144,14 @@ select epoch from handraise.numbering;
 -- Raise the epoch, so that new events come after those of another shard.
 select handraise.raise_epoch(:epoch);
 
+-- name: hear
+-- Count the move as a sign of the askers of those questions that a policy closes: what was heard of them while the workspace
+-- was copied left no event, so it was not copied.
+update handraise.questions as q
+set heard_at = now()
+from handraise.inbox as i
+where i.workspace = :workspace and i.unheard_at is not null and q.workspace = i.workspace and q.id = i.question_id;
+
 -- name: sequences
 -- The identity columns of tables of workspaces, and how far they have counted.
 select c.relname as relation, a.attname as column, s.oid::regclass::text as sequence, coalesce(q.last_value, 0) as last

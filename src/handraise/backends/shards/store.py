@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -130,6 +130,21 @@ class ShardedStore:
             )
         swept = await self._router.call_each("sweep", lambda ports: ports.store.run_due(limit=limit))
         return [ref for refs in swept for ref in refs]
+
+    async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
+        """Store that an asker still waits; see the port."""
+        by_workspace: dict[str, list[Ref]] = {}
+        for ref in refs:
+            by_workspace.setdefault(ref.workspace, []).append(ref)
+        found: dict[Ref, float] = {}
+        for workspace, own in by_workspace.items():
+            found |= await self._router.write(
+                workspace,
+                lambda ports, own=own: ports.store.beat(own, by=by),  # type: ignore[misc]  # a lambda's default has no type
+                is_noop=lambda _: True,
+                place=False,
+            )
+        return found
 
     async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
         """Make room, on every shard that can; see the port."""

@@ -317,6 +317,8 @@ class _Mover:
                 self._reached("last changes")
                 while await self._take_changes():
                     pass
+                async with self._arriving():
+                    await self._target.execute(*_bound("hear", workspace=self._workspace))
                 await self._get_ahead()
                 await self._count_on()
                 await self._known.fetchval(

@@ -223,7 +223,11 @@ def asked_of(row: Row) -> Json:
         "veto": bool(row["veto"]),
         # Left out without a policy: most questions have none of them.
         **{name: from_json(row[name]) for name in ("needs", "ruling") if row[name] is not None},
-        **{name: row[name] for name in ("evidence", "replies", "replaces", "topic") if row[name] is not None},
+        **{
+            name: row[name]
+            for name in ("evidence", "replies", "replaces", "topic", "heartbeat")
+            if row[name] is not None
+        },
         **({} if row["attachments"] is None else {"attachments": from_json(row["attachments"])}),
     }
 
@@ -239,6 +243,7 @@ def moved_question(move: Move, row: Row) -> Question:
     return changed(
         move.question,
         status=Status(row["status"]),
+        heard_at=None if row["heard_at"] is None else instant(row["heard_at"]),
         attempts=row["attempts"],
         thread=row["thread"],
         asked_back=row["asked_back"],

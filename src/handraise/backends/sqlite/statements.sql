@@ -6,7 +6,7 @@
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
     asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, replies, replaces, topic, topic_key, added,
-    needs, evidence, ruling, status, settled_at, outcome, follows, attachments
+    needs, evidence, ruling, status, settled_at, outcome, follows, attachments, heartbeat, heard_at
 )
 select
     :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :quorum, :veto, :max_attempts,
@@ -16,7 +16,7 @@ select
     case when :ended_as is null then (
         select i.question_id from inbox as i where i.workspace = :workspace and i.topic_key = :topic_key
     ) end,
-    :attachments
+    :attachments, :heartbeat, case when :heartbeat is not null then :now end
 where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
 and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
 and (:standing is null or exists (
@@ -54,7 +54,8 @@ returning asked_at, follows;
 -- name: open
 -- Put a new question into the inbox of its recipients, and of those it will be escalated to when it is time.
 insert into inbox (
-    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, topic_key, follows
+    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, unheard_at, urgency, likeness,
+    topic_key, follows
 )
 select
     q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0,
@@ -68,13 +69,17 @@ select
     )),
     null,
     case when r.key = 0 then (select n.due_at from next_steps as n where n.workspace = q.workspace and n.id = q.id) end,
+    case
+        when r.key = 0
+            then q.heard_at + cast((q.heartbeat + q.ruling ->> '$.close_orphans') * 1000000 as integer)
+    end,
     :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness,
     case when r.key = 0 and q.follows is null then q.topic_key end, case when r.key = 0 then q.follows end
 from questions as q, json_each(case q.recipients when '[]' then '["*"]' else q.recipients end) as r
 where q.workspace = :workspace and q.id = :id
 union all
 select
-    q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null,
+    q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null, null,
     :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null
 from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
 where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
@@ -82,7 +87,7 @@ where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
 group by t.value
 union all
 select
-    q.workspace, q.id, a.value, q.asker, q.conversation, 0, q.follows is null, null, null,
+    q.workspace, q.id, a.value, q.asker, q.conversation, 0, q.follows is null, null, null, null,
     :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null
 from questions as q, json_each(q.added) as a
 where q.workspace = :workspace and q.id = :id and a.value not in (select value from json_each(q.recipients));
@@ -404,8 +409,8 @@ where workspace = :workspace
         )
     end
 returning
-    status, settled_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at, added, aside,
-    taken_by, taken_until,
+    status, settled_at, heard_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at, added,
+    aside, taken_by, taken_until,
     (select s.value ->> '$.stage' from json_each(voters) as s where s.key = :actor) as stage_before,
     case when status = 'pending' then (
         select json_group_array(s.key)
@@ -715,6 +720,48 @@ set open = open or coalesce(step = :steps_taken, 0),
         select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
     ) end
 where workspace = :workspace and question_id = :id and (main or :do = 'escalate');
+
+-- name: unheard
+-- Questions to be closed because nobody waits for them, or put off, of all workspaces or of one.
+select i.workspace, i.question_id as id, case when q.follows is null then q.topic_key end as topic_key
+from inbox as i
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.unheard_at <= :now and (:workspace is null or i.workspace = :workspace)
+    and (q.expires_at is null or q.expires_at > :now)
+order by i.unheard_at
+limit :limit;
+
+-- name: close_orphan
+-- Withdraw a question that its policy closes, unless its asker was heard from meanwhile.
+update questions
+set status = 'withdrawn', settled_at = :now, outcome = :record
+where workspace = :workspace and id = :id and status = 'pending' and (expires_at is null or expires_at > :now)
+    and heard_at + cast((heartbeat + ruling ->> '$.close_orphans') * 1000000 as integer) <= :now
+returning status;
+
+-- name: put_off_closing
+-- Look again at a question when it is to be closed by what was heard of its asker last.
+update inbox
+set unheard_at = (
+    select q.heard_at + cast((q.heartbeat + q.ruling ->> '$.close_orphans') * 1000000 as integer)
+    from questions as q
+    where q.workspace = inbox.workspace and q.id = inbox.question_id
+)
+where workspace = :workspace and question_id = :id and main;
+
+-- name: beat
+-- Store that an asker still waits for the answers to these questions. What was heard from lately is not written again.
+update questions
+set heard_at = :now
+where workspace = :workspace and id in (select value from json_each(:ids)) and asker = :actor and status = 'pending'
+    and heartbeat is not null and heard_at <= :now - cast(heartbeat * 100000 as integer);
+
+-- name: heartbeats
+-- The heartbeats of those of these questions that are pending, are of this asker, and have one; and which are not written.
+select id, heartbeat, heard_at <= :now - cast(heartbeat * 100000 as integer) as is_late
+from questions
+where workspace = :workspace and id in (select value from json_each(:ids)) and asker = :actor and status = 'pending'
+    and heartbeat is not null;
 
 -- name: old
 -- Pending questions of an asker that were asked before `:before`.

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
@@ -45,7 +46,15 @@ from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreU
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import VOTES, Move, NewGrant, is_shared, same_question, shared_record
+from handraise.model.lifecycle import (
+    ORPHAN_RECORD,
+    VOTES,
+    Move,
+    NewGrant,
+    is_shared,
+    same_question,
+    shared_record,
+)
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
@@ -201,7 +210,29 @@ class SqliteStore:
             settled += await self._connections.write(
                 lambda connection: self._sweep(connection, workspace, limit)
             )
+        while await self._fetch("unheard", workspace=workspace, limit=1):
+            settled += await self._connections.write(
+                lambda connection: self._close_orphans(connection, workspace, limit)
+            )
         return settled
+
+    async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
+        """Store that an asker still waits; see the port."""
+        found: dict[Ref, float] = {}
+        for workspace in dict.fromkeys(ref.workspace for ref in refs):
+            ids = [ref.id for ref in refs if ref.workspace == workspace]
+            named: dict[str, Any] = {"workspace": workspace, "ids": ids}
+            rows = await self._fetch("heartbeats", actor=by, **named)
+            # Mostly nothing is to be written, and finding that out does not need the lock.
+            if any(row["is_late"] for row in rows):
+                rows = await self._connections.write(partial(self._beat, actor=by, **named))
+            found |= {Ref(workspace, row["id"]): row["heartbeat"] for row in rows}
+        return found
+
+    def _beat(self, connection: sqlite3.Connection, **named: Any) -> list[sqlite3.Row]:
+        now = self._now()
+        run(connection, "beat", now=now, **named)
+        return run(connection, "heartbeats", now=now, **named)
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
@@ -441,6 +472,16 @@ class SqliteStore:
                 _end_followers(connection, ref, row["topic_key"], now)
         return settled
 
+    def _close_orphans(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
+        now = self._now()
+        settled: list[Ref] = []
+        for row in run(connection, "unheard", now=now, workspace=workspace, limit=limit):
+            ref = Ref(row["workspace"], row["id"])
+            if _close_orphan(connection, ref, now):
+                settled.append(ref)
+                _end_followers(connection, ref, row["topic_key"], now)
+        return settled
+
     async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
         return await self._connections.read(
             lambda connection: run(connection, name, now=self._now(), **values)
@@ -542,6 +583,17 @@ def _end_followers(connection: sqlite3.Connection, ref: Ref, topic_key: str | No
     if following:
         run(connection, "follow", next_id=following[0].id, topic_key=topic_key, **place)
         _log(connection, following[0], "opened", now)
+
+
+def _close_orphan(connection: sqlite3.Connection, ref: Ref, now: int) -> bool:
+    """Withdraw a question that nobody waits for, or put it off because its asker was heard from."""
+    place, record = {"workspace": ref.workspace, "id": ref.id}, dict(ORPHAN_RECORD)
+    if not run(connection, "close_orphan", record=to_json(record), now=now, **place):
+        run(connection, "put_off_closing", **place)
+        return False
+    run(connection, "close", **place)
+    _log(connection, ref, "withdrawn", now, actor=record["by"], data=record)
+    return True
 
 
 def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:

@@ -503,9 +503,12 @@ async def _settled(
     settled = [question for question in questions if question.outcome is not None]
     if settled or not questions or not patience:
         return settled
-    desk = ctx.desk.scoped(questions[0].workspace)
+    caller = request.state.caller
+    # Only the wait of an agent says that somebody waits for its questions, whatever agents are called.
+    asker = caller.agent if isinstance(caller, AgentCaller) else caller.name
+    desk = ctx.desk.scoped(questions[0].workspace, asker=asker)
     ids = [question.id for question in questions]
-    with limits_of(request).hold(request.state.caller):
+    with limits_of(request).hold(caller):
         waiting = asyncio.create_task(desk.wait_any(ids, timeout=patience))
         stopping = asyncio.create_task(ctx.stopping.wait())
         try:

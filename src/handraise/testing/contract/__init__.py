@@ -27,6 +27,7 @@ from handraise.testing.contract.bulk_cases import BulkCases, RuledBulkCases
 from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
+from handraise.testing.contract.heartbeat_cases import HeartbeatCases, OrphanCases
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
@@ -72,6 +73,8 @@ class QuestionContract(
     BriefCases,
     BulkCases,
     ChatClaimCases,
+    HeartbeatCases,
+    OrphanCases,
     KeyAliasCases,
     QuorumCases,
     ReportCases,

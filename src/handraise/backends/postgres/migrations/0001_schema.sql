@@ -39,8 +39,12 @@ create table handraise.questions (
     sent_at       timestamptz,
     sending_until timestamptz,
     taken_until   timestamptz,
+    -- When the asker was last heard from. No index has it: it changes often, and without an event.
+    heard_at      timestamptz,
     -- For how many seconds a person may take an answer back before it is sent. Null is not at all.
     undo_for      double precision,
+    -- After how many seconds without a sign of the asker nobody waits for the answer any more. Null is not known.
+    heartbeat     double precision,
     attempts      integer     not null default 0,
     max_attempts  integer,
     quorum          smallint    not null,
@@ -136,6 +140,9 @@ create policy counted on handraise.questions for select to current_user using (t
 -- rows from the start, not yet `open`: a settlement that began earlier could miss a row that came later.
 create table handraise.inbox (
     due_at        timestamptz,
+    -- Of the main row: when the question is closed because nobody waits for it, or put off if its asker was heard from
+    -- meanwhile. Null if the policy does not close it.
+    unheard_at    timestamptz,
     -- Escalated questions first, then by expiry, then by risk: see the function `urgency`. The default is for a question
     -- that is neither escalated nor an approval, and never expires.
     urgency       bigint  not null default 1130297953353731,
@@ -168,6 +175,8 @@ create index inbox_by_conversation on handraise.inbox (workspace, conversation, 
     where main and conversation is not null;
 create index inbox_by_due on handraise.inbox (due_at) where due_at is not null;
 create index inbox_by_workspace_and_due on handraise.inbox (workspace, due_at) where due_at is not null;
+create index inbox_unheard on handraise.inbox (unheard_at) where unheard_at is not null;
+create index inbox_by_workspace_and_unheard on handraise.inbox (workspace, unheard_at) where unheard_at is not null;
 
 create policy seen_when_due on handraise.inbox for select to current_user using (true);
 
@@ -297,8 +306,17 @@ create function handraise.end_at(expires_at timestamptz, stepped_at timestamptz,
         where s.place > steps_taken
     ) * interval '1 second') end;
 
--- The workspaces in which a step is due. If few are due, those tell. Otherwise a walk goes from the first step of one
--- workspace to the first of the next, so that one workspace with a million due steps does not hide the others.
+-- When the policy closes a question unless its asker is heard from before; null if it does not.
+create function handraise.closes_at(heard_at timestamptz, heartbeat double precision, ruling json) returns timestamptz
+    language sql stable parallel safe
+    return case
+        when heartbeat is not null
+            then heard_at + (heartbeat + (ruling ->> 'close_orphans')::double precision) * interval '1 second'
+    end;
+
+-- The workspaces in which a step is due, or a question that nobody waits for. If few are due, those tell. Otherwise a walk
+-- goes from the first step of one workspace to the first of the next, so that one workspace with a million due steps does
+-- not hide the others.
 create function handraise.due_workspaces(now timestamptz, at_most integer) returns setof text
     language sql stable security definer set search_path = pg_catalog, pg_temp
 begin atomic
@@ -326,8 +344,16 @@ begin atomic
         ) as following
     )
     (select distinct oldest.workspace from oldest, many where not many.so)
-    union all
+    union
     (select walk.workspace from walk where walk.due_at <= due_workspaces.now)
+    union
+    (
+        select i.workspace
+        from handraise.inbox as i
+        where i.unheard_at <= due_workspaces.now
+        order by i.unheard_at
+        limit 1000
+    )
     limit due_workspaces.at_most;
 end;
 
@@ -1141,16 +1167,16 @@ begin
     loop
         execute format(
             'create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, '
-            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, replies, replaces, topic, needs, evidence, '
+            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, heartbeat, replies, replaces, topic, needs, evidence, '
             'ruling, attachments on handraise.%I '
             'for each row when ('
             '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.quorum, '
             'old.veto, old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, '
-            'old.undo_for, old.replies, old.replaces, old.topic, old.needs, old.evidence, old.ruling::text, old.attachments::text) '
+            'old.undo_for, old.heartbeat, old.replies, old.replaces, old.topic, old.needs, old.evidence, old.ruling::text, old.attachments::text) '
             'is distinct from '
             '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.quorum, '
             'new.veto, new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, '
-            'new.undo_for, new.replies, new.replaces, new.topic, new.needs, new.evidence, new.ruling::text, new.attachments::text)) '
+            'new.undo_for, new.heartbeat, new.replies, new.replaces, new.topic, new.needs, new.evidence, new.ruling::text, new.attachments::text)) '
             'execute function handraise.refuse_change(''asked'')',
             kept
         );

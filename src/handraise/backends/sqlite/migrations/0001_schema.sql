@@ -50,6 +50,10 @@ create table questions (
     max_attempts  integer,
     -- For how many seconds a person may take an answer back before it is sent. Null is not at all.
     undo_for      real,
+    -- After how many seconds without a sign of the asker nobody waits for the answer any more, and when that was last heard
+    -- from. Null is not known.
+    heartbeat     real,
+    heard_at      integer,
     steps_taken   integer not null default 0,
     -- When the last step of the timeline was taken: a late step puts off the next one.
     stepped_at    integer,
@@ -105,7 +109,7 @@ create unique index questions_by_owner_and_key
 -- `replaced_by` once, `unreached_at`.
 create trigger asked_stays before update of
     id, asked_at, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context,
-    state, steps, undo_for, replies, replaces, topic, needs, evidence, ruling, attachments
+    state, steps, undo_for, heartbeat, replies, replaces, topic, needs, evidence, ruling, attachments
 on questions
 begin
     select raise(abort, 'what was asked does not change');
@@ -156,6 +160,9 @@ create table inbox (
     open          integer not null,
     step          integer,
     due_at        integer,
+    -- Of the main row: when the question is closed because nobody waits for it, or put off if its asker was heard from
+    -- meanwhile. Null if the policy does not close it.
+    unheard_at    integer,
     -- Escalated questions first, then by expiry, then by risk. The default is for a question that is neither escalated nor
     -- an approval, and never expires.
     urgency       integer not null default 1130297953353731,
@@ -179,6 +186,7 @@ create index inbox_by_asker on inbox (workspace, asker, question_id) where main;
 create index inbox_by_conversation on inbox (workspace, conversation, question_id)
     where main and conversation is not null;
 create index inbox_by_due on inbox (due_at) where due_at is not null;
+create index inbox_unheard on inbox (unheard_at) where unheard_at is not null;
 
 -- One line of history for each transition; an event that is about no question has '' as its question's id.
 create table events (

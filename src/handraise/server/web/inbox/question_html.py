@@ -35,6 +35,7 @@ from handraise.presentation.brief_text import (
     previews_of,
 )
 from handraise.presentation.error_text import error_text
+from handraise.presentation.heartbeat_text import orphan_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.names import display_name, listed
 from handraise.presentation.risk_text import risk_text
@@ -170,7 +171,9 @@ class Submission:
     @property
     def typed(self) -> Submitted | None:
         """What the person typed into the form; None if they sent another one."""
-        is_other = self.message is not None or "agree" in self.submitted or self.do in SHARING
+        is_other = (
+            self.message is not None or "agree" in self.submitted or self.do in SHARING or self.do == "close"
+        )
         return None if is_other or not self.submitted else self.submitted
 
 
@@ -194,7 +197,7 @@ async def show(
     message = None if submission is None else submission.message
     typed = None if submission is None else submission.typed
     do = "" if submission is None else submission.do
-    is_answer = message is None and do not in ("send back", "keep") and do not in SHARING
+    is_answer = message is None and do not in ("send back", "keep", "close") and do not in SHARING
     misfits = problems if is_answer else ()
     refuses = do in ("decline", "send back")
     values = _common_values(context, question) | _agent_content(context, question)
@@ -214,7 +217,7 @@ async def show(
         "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
         "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
         "typed": may_answer and typed is not None and not refuses,
-        "why": next(iter((typed or {}).get("why", ())), ""),
+        "why": next(iter(({} if submission is None else submission.submitted).get("why", ())), ""),
         "doing": do,
         "doing_problems": ()
         if is_answer or message is not None
@@ -245,6 +248,8 @@ async def show(
         "takes_files": may_answer and takes_files(form),
         "answer_files": files_of(_answer_files(question), context.files),
         "stop": await _stop(context, question, now),
+        "orphan": orphan_text(question, now),
+        "may_close": may_close(context, question, now),
         "may_take_back": bool(question.decision)
         and question.consumed_at is None
         and question.taken_back_at is None
@@ -252,6 +257,11 @@ async def show(
         and may_take_back(question, me, administrator=context.person.role is Role.ADMIN),
     }
     return live_page("inbox/question.html", status=status, **values)
+
+
+def may_close(context: AnswerContext, question: Question, now: datetime) -> bool:
+    """Whether this person may withdraw a question that nobody waits for: an administrator, who is signed in."""
+    return context.shares and context.person.role is Role.ADMIN and question.is_orphaned(now)
 
 
 def show_edits(
@@ -457,7 +467,7 @@ def _unsent_answer(question: Question, submission: Submission) -> tuple[Any, ...
     if submission.message is not None:
         return (AnswerPart(gettext("Your message"), visible(submission.message)),)
     why = next(iter(submission.submitted.get("why", ())), "")
-    if submission.do in SHARING:
+    if submission.do in SHARING or submission.do == "close":
         return ()
     if submission.do == "send back":
         return (AnswerPart(gettext("What should change"), visible(why)),) if why.strip() else ()

@@ -65,7 +65,7 @@ from handraise.server.web.inbox.question_html import (
     show_edits,
     votes_in,
 )
-from handraise.server.web.inbox.sharing_actions import share
+from handraise.server.web.inbox.sharing_actions import close, share
 from handraise.server.web.inbox.sharing_view import SHARING
 from handraise.server.web.inbox.vote_view import Side
 from handraise.server.web.pages import PageRoute, message
@@ -179,6 +179,8 @@ async def respond(context: AnswerContext, question: Question, submitted: Submitt
         return await _decline(context, question, submitted)
     if submitted.get("do") == ["take back"]:
         return await _take_back(context, question, submitted)
+    if submitted.get("do") == ["close"]:
+        return await close(context, question, submitted)
     if submitted.get("do") in (["ask-back"], ["note"]):
         return await _write(context, question, submitted)
     if "agree" in submitted:

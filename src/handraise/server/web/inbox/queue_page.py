@@ -103,6 +103,8 @@ class Row:
     """Whether people wait for the agent's reply."""
     taken: str | None = None
     """Who is on it, in a sentence."""
+    is_orphaned: bool = False
+    """Whether nobody waits for the answer any more."""
     equal: EqualQuestions | None = None
 
 
@@ -294,4 +296,5 @@ def _row(
         stuck=several and not can_still_agree(question, groups),
         agents_turn=question.is_askers_turn,
         taken=taken_text(question, caller.person.id, now),
+        is_orphaned=question.is_orphaned(now),
     )

@@ -1,4 +1,7 @@
-"""What comes of the forms with which people share a question: take, release, bring in, hand over, set aside, put back."""
+"""What comes of the forms with which people share a question: take, release, bring in, hand over, set aside, put back.
+
+And of the one with which an administrator closes a question that nobody waits for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from datetime import UTC, date, datetime
 
 from starlette.responses import RedirectResponse, Response
 
-from handraise.model.errors import AlreadySettled, AlreadyTaken, CannotShare
+from handraise.model.errors import AlreadySettled, AlreadyTaken, CannotShare, InvalidAnswer
+from handraise.model.outcomes import Withdrawn
 from handraise.model.people import GROUP
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
@@ -14,7 +18,13 @@ from handraise.model.questions import Question
 from handraise.presentation.snooze_times import SNOOZES, morning_of, snooze_until
 from handraise.presentation.translation import gettext, local_time
 from handraise.server.web.inbox.form_controls import Submitted
-from handraise.server.web.inbox.question_html import PEOPLE_AT_ONCE, AnswerContext, Submission, show
+from handraise.server.web.inbox.question_html import (
+    PEOPLE_AT_ONCE,
+    AnswerContext,
+    Submission,
+    may_close,
+    show,
+)
 
 _WITH_A_LINK = frozenset({"not for me", "put back"})
 """What is possible without a session: it concerns nobody but the person."""
@@ -34,6 +44,25 @@ async def share(context: AnswerContext, question: Question, submitted: Submitted
     back = context.shown.get("back")
     if back is not None and submitted.get("then") == ["list"]:
         return RedirectResponse(back.href, 303)
+    return RedirectResponse(context.here, 303)
+
+
+async def close(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
+    """Withdraw a question that nobody waits for, as an administrator."""
+    if question.outcome is None and not may_close(context, question, datetime.now(UTC)):
+        return await show(context, question, Submission(submitted), status=403)
+    try:
+        await context.desk.withdraw(
+            question.id,
+            by=context.person.responder,
+            reason=_first(submitted, "why").replace("\r\n", "\n") or None,
+        )
+    except InvalidAnswer as misfit:
+        return await show(context, question, Submission(submitted, misfit.problems), status=422)
+    except AlreadySettled as settled:
+        if not (isinstance(settled.outcome, Withdrawn) and settled.outcome.by == context.person.id):
+            question = await context.desk.get(question.id)
+            return await show(context, question, Submission(submitted), status=409)
     return RedirectResponse(context.here, 303)
 
 
