@@ -56,6 +56,7 @@ from handraise.model.lifecycle import (
     VOTES,
     Move,
     admin_withdraw_move,
+    already_replaced,
     answer_move,
     ask_back_move,
     attempt_move,
@@ -185,11 +186,9 @@ class LocalDesk(Desk):
             question = await self._own_question(replaced, "only the asker can replace it")
         except (QuestionNotFound, PermissionDenied):
             raise InvalidQuestion([Problem("replaces", "you have no question with this id")]) from None
-        if question.replaced_by in (None, draft.id):
-            return
-        if draft.key is None or await self._by_key(draft.key) is None:
-            why = f"that question is replaced by {question.replaced_by!r} already: replace that one"
-            raise InvalidQuestion([Problem("replaces", why)])
+        refused = already_replaced(draft, question)
+        if refused and (draft.key is None or await self._by_key(draft.key) is None):
+            raise refused
 
     async def _insert(self, draft: Draft) -> Inserted:
         """Let the policy decide, and register the question; decide again if the policy has changed meanwhile."""

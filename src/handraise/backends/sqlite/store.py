@@ -46,7 +46,14 @@ from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreU
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, NewGrant, is_shared, same_question, shared_record
+from handraise.model.lifecycle import (
+    Move,
+    NewGrant,
+    already_replaced,
+    is_shared,
+    same_question,
+    shared_record,
+)
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
@@ -496,6 +503,10 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
     stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
     if stored is None and (stopped := run(connection, "covering_stop", tool=tool_of(draft), **values)):
         return Stopped(stored_stop(stopped[0]))
+    if stored is None and draft.replaces is not None:
+        old = _read(connection, "read", workspace=draft.workspace, id=draft.replaces, now=now)
+        if refused := already_replaced(draft, old):
+            return refused
     decided_by = {"workspace": draft.workspace, **policy_values(draft)}
     if stored is None and not run(connection, "is_decided_by", **decided_by):
         return PolicyChanged(draft.workspace)
