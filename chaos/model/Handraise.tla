@@ -129,7 +129,8 @@ RowsOf(st, q, row) ==
 \* What is only held, so that nobody ends it meanwhile.
 Kept(q) == q :> [r |-> stored[q], events |-> <<>>]
 
-\* A new question follows the first of its topic, if there is one.
+\* A new question follows the first of its topic, if there is one. (There is one asker here, who makes one call at a time.
+\* Two who ask about one topic at the same time: see chaos/pairs.)
 Posted(q, old) == [Fresh EXCEPT !.follows = IF q \in Topic THEN FirstOf(stored) ELSE "", !.replaces = old]
 
 RowsOfPost(q) ==
@@ -145,10 +146,6 @@ RowsOfReplace(q, old) ==
     IN IF q \in DOMAIN rows
        THEN [rows EXCEPT ![q].events = <<<<"asked", Asker>>>> \o @] @@ others
        ELSE q :> Row(new, "asked", Asker) @@ rows @@ others
-
-\* Whoever asks about a topic waits for others who do.
-IsAsking(a) == \E q \in DOMAIN tx[a].rows \cap Topic : tx[a].rows[q].events # <<>> /\ tx[a].rows[q].events[1][1] = "asked"
-MayPost(q) == q \in Topic => \A a \in Callers : tx[a].q = "" \/ ~IsAsking(a)
 
 \* A statement waits for everything that it writes.
 Opens(a, q, rows) ==
@@ -172,14 +169,12 @@ Statement(a) ==
     IN
     /\ call[a] # Idle /\ tx[a].q = "" /\ ~IsLocked(q)
     /\ CASE call[a].do = "post" ->
-              /\ MayPost(q)
-              /\ IF r.status = "none" THEN Opens(a, q, RowsOfPost(q)) /\ UNCHANGED <<call, acked, seen>> ELSE Answered(a, q)
+              IF r.status = "none" THEN Opens(a, q, RowsOfPost(q)) /\ UNCHANGED <<call, acked, seen>> ELSE Answered(a, q)
          [] call[a].do = "replace" ->
-              /\ MayPost(q)
-              /\ CASE r.status # "none" -> Answered(a, q)
-                   [] MayReplace(stored[call[a].value]) ->
-                        Opens(a, q, RowsOfReplace(q, call[a].value)) /\ UNCHANGED <<call, acked, seen>>
-                   [] OTHER -> ~IsLocked(call[a].value) /\ Refused(a)
+              CASE r.status # "none" -> Answered(a, q)
+                [] MayReplace(stored[call[a].value]) ->
+                     Opens(a, q, RowsOfReplace(q, call[a].value)) /\ UNCHANGED <<call, acked, seen>>
+                [] OTHER -> ~IsLocked(call[a].value) /\ Refused(a)
          [] call[a].do = "consume" ->
               IF IsUsable(Asked, r, now)
               THEN Opens(a, q, q :> Row(Used(r, now), "consumed", a)) /\ UNCHANGED <<call, acked, seen>>

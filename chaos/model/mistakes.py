@@ -107,15 +107,11 @@ MISTAKES = {
         "quick",
     ),
     "an approval used twice": Mistake(
-        (
-            Change(
-                "IsApproved(q, r) /\\ ~r.used /\\ ~r.taken_back /\\ (", "IsApproved(q, r) /\\ (", "Lifecycle"
-            ),
-        ),
+        (Change("~r.used /\\ ~r.taken_back /\\ (r.until", "~r.taken_back /\\ (r.until", "Lifecycle"),),
         "quick",
     ),
     "an approval used after it was taken back": Mistake(
-        (Change("~r.used /\\ ~r.taken_back /\\ (", "~r.used /\\ (", "Lifecycle"),), "takeback"
+        (Change("~r.used /\\ ~r.taken_back /\\ (r.until", "~r.used /\\ (r.until", "Lifecycle"),), "takeback"
     ),
     "an approval taken back after it was used": Mistake(
         (
@@ -186,13 +182,13 @@ MISTAKES = {
         "followers",
     ),
     "two of a topic are asked": Mistake(
-        (Change("MayPost(q) == q \\in Topic =>", "MayPost(q) == TRUE \\/"),), "followers"
+        (Change('!.follows = IF q \\in Topic THEN FirstOf(stored) ELSE ""', '!.follows = ""'),), "followers"
     ),
-    "silence is shared": Mistake(
+    "a withdrawal is shared": Mistake(
         (
             Change(
                 'IsShared(r) == r.status \\in {"declined", "returned"}',
-                'IsShared(r) == r.status \\in {"declined", "returned", "expired"}',
+                'IsShared(r) == r.status \\in {"declined", "returned", "withdrawn"}',
                 "Lifecycle",
             ),
         ),

@@ -76,7 +76,7 @@ _NOTHING_WRITTEN = frozenset(
     ]
 )
 """If these return no row, they have written none: their commit can be at any time."""
-_SOON, _STUCK = 0.004, 20.0
+_SOON, _STUCK = 0.004, 60.0
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
