@@ -50,7 +50,7 @@ _WEIGHTS = {"asker": 5, "answerer": 2, "sweeper": 3, "dispatcher": 3, "server": 
 _OPENS_IN = {"server": 2.5, "dispatcher": 0.7}
 _EARLY_KILL_CHANCE = 0.02
 """How often a process is killed that has not begun yet: mostly that would only kill connections."""
-_DRAIN = 45.0
+_DRAIN = 120.0
 _FUNCTIONS = {"remote_asker": "asker", "remote_answerer": "answerer"}
 
 

@@ -4,24 +4,29 @@
 \* network and crashes around them; Replay.tla holds real histories against them.
 \*
 \* An asked question `q` has: asker, quorum, veto, max (0 is no limit), to ({} is anyone), steps (do, to, at), approval,
-\* replies (whether the asker can be asked back).
+\* replies (whether the asker can be asked back), lapses (for each instant of an approval, until when it can be used; <<>> is
+\* for ever).
 \* Its record `r` has: status, votes, saw (what each vote covers), attempts, taken, by, how, value, covers (how many messages
 \* the answer covers), used, revoked, and of its thread: thread (how many messages), back (the last one that waits for a
-\* reply, 0 is none), replied (the last reply).
+\* reply, 0 is none), replied (the last reply). Of an approval: until (when it lapses, 0 is never), used_at, taken_back.
+\* Of others: follows (the question whose answer it gets, "" is none), replaces, replaced (by which question), added (who was
+\* brought in), reported.
 \* A move `m` has: kind, by, names (those a person answers to), ballot, negative, saw (how many messages its maker saw), at.
 \* Time counts from the asking.
 EXTENDS Naturals, Sequences, FiniteSets
 
-Endings == {"answered", "declined", "expired", "withdrawn", "exhausted"}
+Endings == {"answered", "declined", "expired", "withdrawn", "exhausted", "returned"}
 
 Unasked == [status |-> "none", votes |-> <<>>, attempts |-> 0, taken |-> 0, by |-> "", how |-> "", value |-> "",
-            used |-> FALSE, revoked |-> FALSE, thread |-> 0, back |-> 0, replied |-> 0, saw |-> <<>>, covers |-> 0]
+            used |-> FALSE, revoked |-> FALSE, thread |-> 0, back |-> 0, replied |-> 0, saw |-> <<>>, covers |-> 0,
+            until |-> 0, used_at |-> 0, taken_back |-> FALSE, reported |-> FALSE, follows |-> "", replaces |-> "",
+            replaced |-> "", added |-> {}]
 
 Fresh == [Unasked EXCEPT !.status = "pending"]
 
 IsSettled(r) == r.status \in Endings
 
-Audience(q, r) == q.to \cup UNION {q.steps[i].to : i \in 1..r.taken}
+Audience(q, r) == q.to \cup r.added \cup UNION {q.steps[i].to : i \in 1..r.taken}
 
 MayRespond(q, r, m) == m.by # q.asker /\ (q.to = {} \/ Audience(q, r) \cap m.names # {})
 
@@ -45,8 +50,10 @@ IsAllowed(q, r, m) ==
          [] m.kind = "ask_back" -> q.replies /\ MayRespond(q, r, m)
          [] OTHER -> MayRespond(q, r, m)
 
-Ended(r, status, m, how) ==
-    [r EXCEPT !.status = status, !.by = m.by, !.how = how, !.value = m.ballot, !.covers = m.saw]
+Lapses(q, m) == IF m.ballot = "approve" /\ m.at \in DOMAIN q.lapses THEN q.lapses[m.at] ELSE 0
+
+Ended(q, r, status, m, how) ==
+    [r EXCEPT !.status = status, !.by = m.by, !.how = how, !.value = m.ballot, !.covers = m.saw, !.until = Lapses(q, m)]
 
 \* More than any thread has: a refusal covers every conversation.
 Everything == 1000
@@ -64,39 +71,41 @@ Replied(r, m) ==
 
 Agreeing(r, ballot) == Cardinality({p \in DOMAIN r.votes : r.votes[p] = ballot})
 
-Ending(m) == IF m.kind = "decline" THEN "declined" ELSE "answered"
+Ending(m) == CASE m.kind = "decline" -> "declined" [] m.kind = "send_back" -> "returned" [] OTHER -> "answered"
 
 \* The record after a move that is allowed.
 Moved(q, r, m) ==
-    CASE m.kind = "withdraw" -> Ended(r, "withdrawn", m, "asker")
-      [] m.kind = "grant" -> Ended(r, "answered", m, "grant")
+    CASE m.kind = "withdraw" -> Ended(q, r, "withdrawn", m, "asker")
+      [] m.kind = "grant" -> Ended(q, r, "answered", m, "grant")
       [] m.kind = "attempt" ->
            LET tried == [r EXCEPT !.attempts = @ + 1]
-           IN IF q.max > 0 /\ tried.attempts >= q.max THEN Ended(tried, "exhausted", m, "person") ELSE tried
+           IN IF q.max > 0 /\ tried.attempts >= q.max THEN Ended(q, tried, "exhausted", m, "person") ELSE tried
       [] m.kind = "note" -> [r EXCEPT !.thread = @ + 1]
       [] m.kind = "ask_back" -> [r EXCEPT !.thread = @ + 1, !.back = r.thread + 1]
       [] m.kind = "reply" -> Replied(r, m)
-      [] q.quorum = 1 -> Ended(r, Ending(m), m, "person")
+      [] q.quorum = 1 -> Ended(q, r, Ending(m), m, "person")
       [] OTHER ->
            LET counted == Voted(q, r, m)
            IN IF Agreeing(counted, m.ballot) >= q.quorum \/ (q.veto /\ m.negative)
-              THEN Ended(counted, Ending(m), m, "person") ELSE counted
+              THEN Ended(q, counted, Ending(m), m, "person") ELSE counted
 
 EventOf(r, m) ==
     IF r.status # "pending" THEN r.status
     ELSE CASE m.kind = "attempt" -> "attempted" [] m.kind = "ask_back" -> "asked_back" [] m.kind = "note" -> "noted"
            [] m.kind = "reply" -> "replied" [] OTHER -> "voted"
 
-\* While it is the asker's turn, only the end comes due, and what comes before it is left out.
-NextStep(q, r) == IF r.back > 0 THEN q.steps[Len(q.steps)] ELSE q.steps[r.taken + 1]
+\* While it is the asker's turn, or it follows another one, only the end comes due, and what comes before it is left out.
+IsPaused(r) == r.back > 0 \/ r.follows # ""
+
+NextStep(q, r) == IF IsPaused(r) THEN q.steps[Len(q.steps)] ELSE q.steps[r.taken + 1]
 
 IsDue(q, r, at) ==
     /\ r.status = "pending" /\ r.taken < Len(q.steps)
-    /\ IF r.back > 0 THEN IsPast(q, at) ELSE q.steps[r.taken + 1].at <= at
+    /\ IF IsPaused(r) THEN IsPast(q, at) ELSE q.steps[r.taken + 1].at <= at
 
 \* The record after the timeline's next deed.
 Done(q, r) ==
-    LET later == IF r.back > 0 THEN r ELSE [r EXCEPT !.taken = @ + 1]
+    LET later == IF IsPaused(r) THEN r ELSE [r EXCEPT !.taken = @ + 1]
     IN CASE NextStep(q, r).do = "expire" -> [later EXCEPT !.status = "expired", !.how = "clock"]
          [] NextStep(q, r).do = "default" -> [later EXCEPT !.status = "answered", !.how = "default", !.value = "default"]
          [] OTHER -> later
@@ -105,8 +114,30 @@ DeedEvent(step) ==
     CASE step.do = "remind" -> "reminded" [] step.do = "escalate" -> "escalated"
       [] step.do = "expire" -> "expired" [] OTHER -> "answered"
 
-\* An approval is there to be used: a person or a grant said so, and nobody has.
-IsUsable(q, r) == q.approval /\ r.status = "answered" /\ r.value = "approve" /\ r.how # "default" /\ ~r.used
+\* An approval is there to be used: a person or a grant said so, nobody has used it or taken it back, and it has not lapsed.
+IsApproved(q, r) == q.approval /\ r.status = "answered" /\ r.value = "approve" /\ r.how # "default"
+IsUsable(q, r, at) == IsApproved(q, r) /\ ~r.used /\ ~r.taken_back /\ (r.until = 0 \/ at < r.until)
 
-Used(r) == [r EXCEPT !.used = TRUE]
+Used(r, at) == [r EXCEPT !.used = TRUE, !.used_at = IF r.until = 0 THEN 0 ELSE at]
+
+\* Those who gave an approval can take it back until it is used. (What an administrator may is not here.)
+Gave(r) == {r.by} \cup {p \in DOMAIN r.votes : r.by \in DOMAIN r.votes /\ r.votes[p] = r.votes[r.by]}
+MayTakeBack(q, r, by) == IsApproved(q, r) /\ ~r.used /\ ~r.taken_back /\ (by \in Gave(r) \/ r.how = "grant")
+
+TakenBack(r) == [r EXCEPT !.taken_back = TRUE]
+
+\* A question that another one of its asker replaces is withdrawn if it is open; else it keeps how it ended. It is replaced once.
+MayReplace(r) == r.status # "none" /\ r.replaced = ""
+
+Replaced(q, r, new, at) ==
+    LET open == r.status = "pending" /\ ~IsPast(q, at)
+    IN IF open THEN [r EXCEPT !.status = "withdrawn", !.by = q.asker, !.how = "asker", !.replaced = new]
+       ELSE [r EXCEPT !.replaced = new]
+
+\* What a person decided is for all who follow. What else ends a question is not.
+IsShared(r) == r.status \in {"declined", "returned"} \/ (r.status = "answered" /\ r.how = "person")
+
+\* A question ends as the one that it follows.
+EndedAs(r, first) ==
+    [r EXCEPT !.status = first.status, !.by = first.by, !.how = "shared", !.value = first.value]
 =============================================================================

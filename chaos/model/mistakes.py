@@ -15,7 +15,8 @@ class Mistake:
     config: str = "mistakes"
 
 
-_OPENS = "Opens(a, q, Moved(Asked, r, m), EventOf(Moved(Asked, r, m), m)) /\\ UNCHANGED <<call, acked, seen>>"
+_OPENS = "Opens(a, q, RowsOf(stored, q, row)) /\\ UNCHANGED <<call, acked, seen>>"
+_POSTS = "Opens(a, q, RowsOfPost(q)) /\\ UNCHANGED <<call, acked, seen>>"
 
 MISTAKES = {
     "check, then act": Mistake(
@@ -33,8 +34,8 @@ MISTAKES = {
     "a question acknowledged before the commit": Mistake(
         (
             Change(
-                'Opens(a, q, Fresh, "asked") /\\ UNCHANGED <<call, acked, seen>>',
-                'Opens(a, q, Fresh, "asked") /\\ acked\' = acked \\cup {q} /\\ UNCHANGED <<call, seen>>',
+                _POSTS,
+                "Opens(a, q, RowsOfPost(q)) /\\ acked' = acked \\cup {q} /\\ UNCHANGED <<call, seen>>",
             ),
         )
     ),
@@ -50,16 +51,16 @@ MISTAKES = {
     "a key that is not unique": Mistake(
         (
             Change(
-                'IF r.status = "none" THEN Opens(a, q, Fresh, "asked")',
-                'IF TRUE THEN Opens(a, q, Fresh, "asked")',
+                f'IF r.status = "none" THEN {_POSTS}',
+                f"IF TRUE THEN {_POSTS}",
             ),
         )
     ),
     "no event by the clock": Mistake(
         (
             Change(
-                "Append(@, <<t.kind, t.by>>)",
-                'IF t.by = "clock" THEN @ ELSE Append(@, <<t.kind, t.by>>)',
+                "log[q] \\o rows[q].events ELSE",
+                'log[q] \\o SelectSeq(rows[q].events, LAMBDA event : event[2] # "clock") ELSE',
             ),
         ),
         "quick",
@@ -106,8 +107,92 @@ MISTAKES = {
         "quick",
     ),
     "an approval used twice": Mistake(
-        (Change('r.how # "default" /\\ ~r.used', 'r.how # "default"', "Lifecycle"),),
+        (Change("~r.used /\\ ~r.taken_back /\\ (r.until", "~r.taken_back /\\ (r.until", "Lifecycle"),),
         "quick",
+    ),
+    "an approval used after it was taken back": Mistake(
+        (Change("~r.used /\\ ~r.taken_back /\\ (r.until", "~r.used /\\ (r.until", "Lifecycle"),), "takeback"
+    ),
+    "an approval taken back after it was used": Mistake(
+        (
+            Change(
+                "MayTakeBack(q, r, by) == IsApproved(q, r) /\\ ~r.used /\\ ",
+                "MayTakeBack(q, r, by) == IsApproved(q, r) /\\ ",
+                "Lifecycle",
+            ),
+        ),
+        "takeback",
+    ),
+    "an approval used too late": Mistake(
+        (Change(" /\\ (r.until = 0 \\/ at < r.until)", "", "Lifecycle"),), "takeback"
+    ),
+    "a look at the approval before the statement": Mistake(
+        (
+            Change(
+                '/\\ call[a] # Idle /\\ tx[a].q = "" /\\ ~IsLocked(q)',
+                '/\\ call[a] # Idle /\\ tx[a].q = "" /\\ (~IsLocked(q) \\/ call[a].do = "consume")',
+            ),
+        ),
+        "takeback",
+    ),
+    "what was sent back is approved": Mistake(
+        (
+            Change('Send(a, q, "send_back", "returned")', 'Send(a, q, "send_back", "approve")'),
+            Change('q.approval /\\ r.status = "answered" /\\ r.value', "q.approval /\\ r.value", "Lifecycle"),
+        ),
+        "takeback",
+    ),
+    "two questions replace one": Mistake(
+        (
+            Change(
+                'MayReplace(r) == r.status # "none" /\\ r.replaced = ""',
+                'MayReplace(r) == r.status # "none"',
+                "Lifecycle",
+            ),
+            Change(' /\\ stored[old].replaced = "" /\\ Send', " /\\ Send"),
+        ),
+        "replaced",
+    ),
+    "what is replaced stays open": Mistake(
+        (
+            Change(
+                "IN IF open THEN [r EXCEPT",
+                "IN IF FALSE THEN [r EXCEPT",
+                "Lifecycle",
+            ),
+        ),
+        "replaced",
+    ),
+    "a follower left waiting": Mistake(
+        (
+            Change(
+                'IF IsSettled(row.r) /\\ st[q].status = "pending" THEN',
+                'IF IsShared(row.r) /\\ st[q].status = "pending" THEN',
+            ),
+        ),
+        "followers",
+    ),
+    "a follower of what ends at that moment": Mistake(
+        (
+            Change(
+                '(IF new.follows = "" THEN <<>> ELSE Kept(new.follows))',
+                "<<>>",
+            ),
+        ),
+        "followers",
+    ),
+    "two of a topic are asked": Mistake(
+        (Change('!.follows = IF q \\in Topic THEN FirstOf(stored) ELSE ""', '!.follows = ""'),), "followers"
+    ),
+    "a withdrawal is shared": Mistake(
+        (
+            Change(
+                'IsShared(r) == r.status \\in {"declined", "returned"}',
+                'IsShared(r) == r.status \\in {"declined", "returned", "withdrawn"}',
+                "Lifecycle",
+            ),
+        ),
+        "followers",
     ),
     "an answer that does not fit ends it": Mistake(
         (Change("tried.attempts >= q.max THEN", "tried.attempts >= 1 THEN", "Lifecycle"),)

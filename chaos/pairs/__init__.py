@@ -39,7 +39,7 @@ from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.sql.outbox import SqlOutbox
 from handraise.desks import counted_ids, desk_from_store
 from handraise.ports import Filter
-from handraise.questions import Ref
+from handraise.questions import Ref, Responder
 from handraise.testing import ManualClock
 from support.database import POSTGRES, own_database
 
@@ -51,7 +51,8 @@ update handraise.archive_hand set page = 0, mark = ''
 AT_MOST = 200
 """How many orders of a pair are tried: for most pairs, all. Removing archived questions has very many orders."""
 _PEOPLE = ("ana", "ben")
-_IDS = ("q-1", "q-2", "ana-1", "ana-2", "ben-1", "ben-2")
+_IDS = ("q-1", "q-2", "q-3", "ana-1", "ana-2", "ben-1", "ben-2")
+_INBOXES = ("ana", "ben", "cleo", "dan")
 
 
 @dataclass
@@ -86,6 +87,8 @@ def main(arguments: list[str]) -> int:
         parser.error(f"no such scene: {', '.join(sorted(unknown))}")
     tally = asyncio.run(explore(names, at_most=given.at_most))
     print(tally)
+    for pair, times in Counter(": ".join(each.split(": ")[:2]) for each in tally.found).items():
+        print(f"  {times} violations: {pair}")
     for pair in tally.cut:
         print(f"  not all orders: {pair}")
     return 1 if tally.found else 0
@@ -211,6 +214,14 @@ class End:
                 problems.append(f"{each['id']} has {each['attempts']} attempts and {kinds}")
             if kinds["consumed"] != bool(each["consumed"]):
                 problems.append(f"{each['id']} was consumed {kinds['consumed']} times: {each['consumed']}")
+            if kinds["taken_back"] != bool(each["taken_back"]):
+                problems.append(
+                    f"{each['id']} was taken back {kinds['taken_back']} times: {each['taken_back']}"
+                )
+            if each["consumed"] and each["taken_back"]:
+                problems.append(f"{each['id']} was both consumed and taken back")
+            if each["status"] == "returned" and each["consumed"]:
+                problems.append(f"{each['id']} was sent back, and consumed")
             if kinds["reported"] != (each["report"] is not None):
                 problems.append(f"{each['id']} was reported {kinds['reported']} times: {each['report']}")
             if sum(kinds[name] for name in ("asked_back", "noted", "replied")) != each["thread"]:
@@ -219,12 +230,32 @@ class End:
                 problems.append(f"{each['id']} was approved by somebody who had not seen all messages")
             if each["listed"] != (each["status"] == "pending"):
                 problems.append(f"{each['id']} is {each['status']}, and in an inbox: {each['listed']}")
+        problems += self._left_waiting()
         outcomes = {each["outcome"] for each in self.questions}
         return problems + [
             f"somebody was told {told}, which is recorded nowhere"
             for told in self.told
             if not removed
             if isinstance(told, tuple) and told[-1] is not None and told[-1] not in outcomes
+        ]
+
+    def _left_waiting(self) -> list[str]:
+        """What is wrong with the questions of topics: of those that are pending, one is asked, and the others follow it."""
+        problems: list[str] = []
+        pending = [each for each in self.questions if each["topic"] and each["status"] == "pending"]
+        asked: dict[str, list[str]] = {each["topic"]: [] for each in pending}
+        for each in pending:
+            if each["follows"] is None:
+                asked[each["topic"]].append(each["id"])
+            elif each["inboxes"]:
+                problems.append(f"{each['id']} follows another one, and {each['inboxes']} see it")
+        problems += [
+            f"of the topic {topic}, {ids} are asked" for topic, ids in asked.items() if len(ids) != 1
+        ]
+        return problems + [
+            f"{each['id']} follows {each['follows']}, which is not asked"
+            for each in pending
+            if each["follows"] is not None and asked[each["topic"]] != [each["follows"]]
         ]
 
 
@@ -350,6 +381,15 @@ async def _end(place: Place, told: tuple[Any, ...]) -> End:
     listed = {
         each.id for each in await place.store.pending(Filter(workspace=workspace), after=None, limit=100)
     }
+    inboxes = {
+        person: {
+            each.id
+            for each in await place.store.pending(
+                Filter(workspace=workspace, recipient=Responder(person)), after=None, limit=100
+            )
+        }
+        for person in _INBOXES
+    }
     questions = []
     for question in found:
         if question is None:
@@ -368,6 +408,14 @@ async def _end(place: Place, told: tuple[Any, ...]) -> End:
                 "thread": question.thread,
                 "asked_back": question.asked_back,
                 "uncovered": _is_uncovered(question, events),
+                "taken_back": question.taken_back_at is not None,
+                "taken": (question.taken_by, question.taken_until),
+                "added": tuple(sorted(question.added)),
+                "aside": tuple((aside.person, aside.until) for aside in question.aside),
+                "topic": question.topic_key and question.topic,
+                "follows": question.follows and _of(question.follows),
+                "replaced_by": question.replaced_by and _of(question.replaced_by),
+                "inboxes": [person for person in _INBOXES if question.id in inboxes[person]],
                 "unreached": question.unreached_at is not None,
                 "events": sorted((event.kind.value, event.by or "") for event in events),
                 "listed": question.id in listed,

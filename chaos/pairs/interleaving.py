@@ -28,6 +28,7 @@ _READS = frozenset(
         "read_archived",
         "read_archived_by_key",
         "outcomes",
+        "followers",
         "consumed_by",
         "find_grant",
         "covering_stop",
@@ -62,6 +63,8 @@ _NOTHING_WRITTEN = frozenset(
         "expire_older",
         "consume",
         "consume_archived",
+        "take_back",
+        "take_back_archived",
         "report",
         "report_archived",
         "claim_sending",
@@ -73,7 +76,7 @@ _NOTHING_WRITTEN = frozenset(
     ]
 )
 """If these return no row, they have written none: their commit can be at any time."""
-_SOON, _STUCK = 0.004, 20.0
+_SOON, _STUCK = 0.004, 60.0
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

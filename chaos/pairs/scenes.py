@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
 
-from handraise import Approval, InvalidAnswer, Question, StoreUnavailable, Timeline
+from handraise import Approval, InvalidAnswer, InvalidQuestion, Question, StoreUnavailable, Timeline
 from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.provenance import Provenance
@@ -19,7 +19,7 @@ from handraise.testing import ManualClock
 NOON = datetime(2100, 1, 1, 12, 0, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ASKED = "q-1"
-"""The id of the question that every scene has; a second one is q-2."""
+"""The id of the question that every scene has; others that it begins with are q-2 and q-3."""
 
 
 @dataclass
@@ -120,6 +120,10 @@ async def _decline(place: Place) -> Question:
     return await place.desk.decline(ASKED, by=place.person)
 
 
+async def _send_back(place: Place) -> Question:
+    return await place.desk.send_back(ASKED, by=place.person, reason="Name the customer.")
+
+
 async def _withdraw(place: Place) -> Question:
     return await place.desk.withdraw(ASKED)
 
@@ -209,6 +213,20 @@ async def _approved(place: Place) -> None:
     await place.desk.answer(ASKED, {"decision": "approve", "scope": "session"}, by="ana")
 
 
+async def _approved_for_an_hour(place: Place) -> None:
+    await place.desk.post("Pay?", **_with(_PAY, {"form": Approval.of("pay", valid_for=HOUR)}))
+    await place.desk.answer(ASKED, "approve", by="ana")
+
+
+async def _take_back(place: Place) -> str:
+    # Whether this call or an earlier one took it back, it is told the same: so a reply does not say who was first.
+    return f"taken back: {(await place.desk.take_back(ASKED, by='ana')).taken_back_at is not None}"
+
+
+async def _take_back_as_another(place: Place) -> Question:
+    return await place.desk.take_back(ASKED, by="ben")
+
+
 async def _used(place: Place) -> None:
     await _approved(place)
     await place.desk.consume_approval(ASKED)
@@ -245,6 +263,115 @@ async def _note(place: Place) -> Question:
 
 async def _reply(place: Place) -> Question:
     return await place.desk.reply(ASKED, "To Zoe.", to=1)
+
+
+async def _shared_out(place: Place) -> None:
+    """Ana works on a question, Ben does not want it, and it will be escalated to Cleo."""
+    await _asked(timeline=Timeline(escalate=_ESCALATION, expire=3 * HOUR))(place)
+    await place.desk.take(ASKED, by="ana")
+    await place.desk.set_aside(ASKED, by="ben")
+
+
+async def _take_question(place: Place) -> Question:
+    return await place.desk.take(ASKED, by=place.person)
+
+
+async def _release(place: Place) -> Question:
+    return await place.desk.release(ASKED, by="ana")
+
+
+async def _bring_in(place: Place) -> Question:
+    return await place.desk.bring_in(ASKED, ["cleo"], by=place.person)
+
+
+async def _hand_over(place: Place) -> Question:
+    return await place.desk.hand_over(ASKED, ["dan", "cleo"], by=place.person)
+
+
+async def _set_aside(place: Place) -> Question:
+    return await place.desk.set_aside(ASKED, by=place.person, until=NOON + HOUR)
+
+
+async def _put_back(place: Place) -> Question:
+    return await place.desk.put_back(ASKED, by="ben")
+
+
+async def _answer_as_brought_in(place: Place) -> Question:
+    return await place.desk.answer(ASKED, "a", by="cleo")
+
+
+def _replace(key: str | None = None) -> Callable[[Place], Awaitable[Any]]:
+    async def replace_it(place: Place) -> str:
+        try:
+            asked = await place.desk.post(
+                "Which one?", **_with(_ORDER, {"key": key or f"new-{place.person}", "replaces": ASKED})
+            )
+        except InvalidQuestion as refused:
+            return f"refused: {refused.problems[0].path}"
+        return f"instead of {ASKED}" if asked.replaces == ASKED else f"not instead of {ASKED}"
+
+    return replace_it
+
+
+async def _sent_back(place: Place) -> None:
+    await _asked(timeline=_END)(place)
+    await place.desk.send_back(ASKED, by="ana", reason="Name the customer.")
+
+
+_TOPIC: QuestionOptions = {"choices": ["a", "b"], "topic": "vat-rate", "recipients": ["ana", "ben"]}
+FOLLOWER = "q-2"
+
+
+def _followed(
+    first: Timeline | None = None, second: Timeline | None = None
+) -> Callable[[Place], Awaitable[None]]:
+    """One question of a topic is asked and two follow it."""
+
+    async def prepare(place: Place) -> None:
+        for timeline in (first, second, None):
+            options = _with(_TOPIC, {"replies": "program"})
+            if timeline is not None:
+                options["timeline"] = timeline
+            await place.desk.post("Which rate?", **options)
+
+    return prepare
+
+
+async def _follow(place: Place) -> str:
+    asked = await place.desk.post("Which rate?", **_TOPIC)
+    return f"follows {asked.follows}"
+
+
+async def _first_of_topic(place: Place) -> None:
+    await place.desk.post("Which rate?", **_with(_TOPIC, {"timeline": _END, "replies": "program"}))
+
+
+async def _replace_first(place: Place) -> str:
+    try:
+        await place.desk.post("Which rate?", **_with(_TOPIC, {"replaces": ASKED}))
+    except InvalidQuestion:
+        return "another one has replaced it"
+    return f"instead of {ASKED}"
+
+
+async def _answer_follower(place: Place) -> Question:
+    return await place.desk.answer(FOLLOWER, "b", by=place.person)
+
+
+async def _withdraw_follower(place: Place) -> Question:
+    return await place.desk.withdraw(FOLLOWER)
+
+
+async def _bring_into_follower(place: Place) -> Question:
+    return await place.desk.bring_in(FOLLOWER, ["cleo"], by=place.person)
+
+
+async def _read_follower(place: Place) -> Question:
+    return await place.desk.get(FOLLOWER)
+
+
+async def _ask_first_back(place: Place) -> Question:
+    return await place.desk.ask_back(ASKED, "Of which year?", by=place.person)
 
 
 async def _ask_to_pay_again(place: Place) -> Question:
@@ -328,6 +455,7 @@ SCENES: Mapping[str, Scene] = {
         {
             **_ENDINGS,
             **_LOOKS,
+            "send back": Deed(_send_back),
             "misfit": Deed(_misfit),
             "ask again": Deed(_again(max_attempts=2, timeline=_END)),
             "ask something else": Deed(_again(choices=["c"], timeline=_END)),
@@ -370,6 +498,7 @@ SCENES: Mapping[str, Scene] = {
         _voted(_END),
         {
             "vote": Deed(_agree),
+            "vote to send it back": Deed(_send_back),
             "vote for another": Deed(_answer),
             "change a vote": Deed(_change_vote),
             "veto": Deed(_decline),
@@ -404,6 +533,7 @@ SCENES: Mapping[str, Scene] = {
             "approve and remember": Deed(_remember),
             "deny": Deed(_deny),
             "decline": Deed(_decline),
+            "send back": Deed(_send_back),
             "withdraw": Deed(_withdraw),
             "expire": _ENDINGS["expire"],
             "use the grant": Deed(_use_grant),
@@ -416,6 +546,8 @@ SCENES: Mapping[str, Scene] = {
         {
             "consume": Deed(_consume),
             "consume days later": Deed(_consume, later=3 * DAY),
+            "take back": Deed(_take_back),
+            "take back days later": Deed(_take_back, later=3 * DAY),
             "revoke the grant": Deed(_revoke),
             "report": Deed(_report_done),
             "deny too late": Deed(_deny),
@@ -428,9 +560,22 @@ SCENES: Mapping[str, Scene] = {
         },
         tidies=True,
     ),
+    "approved for an hour": Scene(
+        _approved_for_an_hour,
+        {
+            "consume": Deed(_consume),
+            "consume too late": Deed(_consume, later=2 * HOUR),
+            "take back": Deed(_take_back),
+            "take back too late to consume": Deed(_take_back, later=2 * HOUR),
+            "take back what another approved": Deed(_take_back_as_another),
+            "report": Deed(_report_done),
+            "read": Deed(_read),
+        },
+    ),
     "used": Scene(
         _used,
         {
+            "take back too late": Deed(_take_back),
             "report that it worked": Deed(_report_done),
             "report that it failed": Deed(_report_failed),
             "report days later": Deed(_report_done, later=3 * DAY),
@@ -444,11 +589,102 @@ SCENES: Mapping[str, Scene] = {
         {
             "approve the question": Deed(_approve_unread),
             "deny": Deed(_deny),
+            "vote to send it back": Deed(_send_back),
             "ask back": Deed(_ask_back),
             "note": Deed(_note),
             "reply": Deed(_reply),
+            "take": Deed(_take_question),
+            "bring in": Deed(_bring_in),
+            "hand over": Deed(_hand_over),
             "withdraw": Deed(_withdraw),
             "expire": _ENDINGS["expire"],
+        },
+    ),
+    "people share the work": Scene(
+        _shared_out,
+        {
+            "take": Deed(_take_question),
+            "take when the lease is over": Deed(_take_question, later=HOUR / 2),
+            "release": Deed(_release),
+            "bring in": Deed(_bring_in),
+            "hand over": Deed(_hand_over),
+            "set aside": Deed(_set_aside),
+            "put back": Deed(_put_back),
+            "note": Deed(_note),
+            "answer": Deed(_answer),
+            "answer by who was brought in": Deed(_answer_as_brought_in),
+            "send back": Deed(_send_back),
+            "withdraw": Deed(_withdraw),
+            "escalate": Deed(_sweep, later=2 * HOUR, passes=True),
+            "expire": _ENDINGS["expire"],
+        },
+    ),
+    "to be replaced": Scene(
+        _asked(timeline=_END),
+        {
+            **_ENDINGS,
+            "replace": Deed(_replace()),
+            "replace, both with one key": Deed(_replace("new")),
+            "send back": Deed(_send_back),
+            "note": Deed(_note),
+            "take": Deed(_take_question),
+            "ask again": Deed(_again(timeline=_END)),
+            "read": Deed(_read),
+        },
+    ),
+    "sent back": Scene(
+        _sent_back,
+        {
+            "replace": Deed(_replace()),
+            "replace, both with one key": Deed(_replace("new")),
+            "answer too late": Deed(_answer),
+            "withdraw too late": Deed(_withdraw),
+            "ask again": Deed(_again(timeline=_END)),
+            "archive": Deed(_archive, later=1.5 * DAY, passes=True),
+            "read": Deed(_read),
+        },
+        tidies=True,
+    ),
+    "the first of a topic": Scene(
+        _first_of_topic,
+        {
+            **_ENDINGS,
+            "send back": Deed(_send_back),
+            "follow": Deed(_follow),
+            "replace": Deed(_replace_first),
+            "ask back": Deed(_ask_first_back),
+            "take": Deed(_take_question),
+        },
+    ),
+    "a topic with followers": Scene(
+        _followed(first=_END),
+        {
+            "answer": Deed(_answer),
+            "decline": Deed(_decline),
+            "withdraw": Deed(_withdraw),
+            "expire": _ENDINGS["expire"],
+            "send back": Deed(_send_back),
+            "follow": Deed(_follow),
+            "replace": Deed(_replace_first),
+            "ask back": Deed(_ask_first_back),
+            "bring in": Deed(_bring_in),
+            "answer a follower": Deed(_answer_follower),
+            "withdraw a follower": Deed(_withdraw_follower),
+            "bring into a follower": Deed(_bring_into_follower),
+            "read a follower": Deed(_read_follower),
+        },
+    ),
+    # If both ended at one time, a sweep could pass over the second, and then it would be asked for a moment.
+    "a follower is due to end": Scene(
+        _followed(second=_END),
+        {
+            "expire the follower": _ENDINGS["expire"],
+            "answer": Deed(_answer),
+            "withdraw": Deed(_withdraw),
+            "follow": Deed(_follow),
+            "replace": Deed(_replace_first),
+            "answer a follower": Deed(_answer_follower),
+            "withdraw a follower": Deed(_withdraw_follower),
         },
     ),
     "telling people": Scene(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-import time
 from pathlib import Path
 
 import asyncpg
 import pytest
 
 from handraise import Approval, NotApproved, open_desk
+from tests.chaos.two_callers import two_callers
 from tests.tiers import sized
 
 pytestmark = [
@@ -21,45 +19,28 @@ pytestmark = [
 ]
 
 ACTIONS = sized(gate=200, nightly=1_000)
-TOGETHER = 50
-"""After so many both wait for each other, so that one which fell behind does not find everything done."""
-CONSUMER = Path(__file__).with_name("consumer.py")
-
-
-async def said(racer: asyncio.subprocess.Process) -> str:
-    assert racer.stdout is not None
-    return (await racer.stdout.readline()).decode().strip()
 
 
 async def test_a_thousand_approvals_are_executed_a_thousand_times(postgres: str, tmp_path: Path) -> None:
-    done = tmp_path / "executed"
-    async with open_desk(postgres, workspace="consume") as desk:
-        questions = await asyncio.gather(
-            *(desk.post("Run?", form=Approval.of("run", {"n": n})) for n in range(ACTIONS))
-        )
-        await asyncio.gather(*(desk.answer(question.id, "approve", by="ana") for question in questions))
-    racers = [
-        await asyncio.create_subprocess_exec(
-            *(sys.executable, str(CONSUMER), postgres, str(done)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]
-    assert [await said(racer) for racer in racers] == ["ready", "ready"]
-    refused = [0, 0]
-    for at in range(0, ACTIONS, TOGETHER):
-        ids = [question.id for question in questions[at : at + TOGETHER]]
-        for racer in racers:
-            assert racer.stdin is not None
-            racer.stdin.write(json.dumps({"start": time.time() + 0.05, "ids": ids}).encode() + b"\n")
-        refused = [before + int(await said(racer)) for before, racer in zip(refused, racers, strict=True)]
-    for racer in racers:
-        await racer.communicate(b"")
-    assert sum(refused) == ACTIONS
-    assert sorted(map(int, done.read_text().split())) == list(range(ACTIONS))
-    print(f"\n  {ACTIONS} actions executed once each; refused {refused[0]} and {refused[1]} times", end="")
-    assert min(refused) > 0, "the two never met, so nothing was proven"
+    done, numbers = tmp_path / "executed", iter(range(10 * ACTIONS))
+    execute = ["execute", str(done)]
+    async with (
+        open_desk(postgres, workspace="consume") as desk,
+        two_callers(postgres, "consume", execute, execute) as callers,
+    ):
+
+        async def make(number: int) -> list[str]:
+            questions = await asyncio.gather(
+                *(desk.post("Run?", form=Approval.of("run", {"n": next(numbers)})) for _ in range(number))
+            )
+            await asyncio.gather(*(desk.answer(question.id, "approve", by="ana") for question in questions))
+            return [question.id for question in questions]
+
+        ids = await callers.race(ACTIONS, make)
+    assert sorted(map(int, done.read_text().split())) == list(range(len(ids)))
+    one, other = callers.first
+    print(f"\n  {len(ids)} actions executed once each, {one} by one process and {other} by the other", end="")
+    assert min(one, other) > 0, "one of the two was always first, so nothing was proven"
 
 
 @pytest.mark.parametrize("edited", [False, True], ids=["as asked", "edited"])

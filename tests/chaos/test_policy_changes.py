@@ -104,7 +104,7 @@ async def change_again_and_again(ports: Backend, acknowledged: dict[int, float],
         assert stored is not None
         acknowledged[version] = time.monotonic()
         wanted = len(posts) + AGENTS
-        for _ in range(100):  # until a few questions were posted, unless servers are being replaced
+        for _ in range(1_000):  # until a few questions were posted, unless servers are being replaced
             if len(posts) >= wanted:
                 break
             await asyncio.sleep(0.01)

@@ -56,9 +56,19 @@ async def test_of_fifty_processes_one_wins_each_question_and_the_losers_learn_wh
 
 @pytest.mark.parametrize("address", ["postgres", "sqlite"], indirect=True)
 async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_each(address: str) -> None:
+    # On a busy machine everybody may be too late, so that all questions expire. Then there is more time for the next ones.
+    for lasts in (LASTS, 4 * LASTS, 16 * LASTS):
+        endings = await race_with_the_clock(address, lasts)
+        if len(endings) > 2:
+            break
+    assert set(endings) == {"answered", "withdrawn", "expired"}, endings
+
+
+async def race_with_the_clock(address: str, lasts: float) -> Counter[str]:
+    """Answer, withdraw and expire questions at the same time; return how they ended."""
     async with open_desk(address, workspace="race") as desk, AsyncExitStack() as stack:
         racers = await started(stack, address)
-        questions = await about_to_expire(desk)
+        questions = await about_to_expire(desk, lasts)
         ends = [(each.id, expiry_of(each)) for each in questions]
         rush = {"role": "rush", "share": SHARE, "ends": ends}
         told = await race(racers, [rush] * (PROCESSES - SWEEPERS) + [{**rush, "role": "sweep"}] * SWEEPERS)
@@ -73,18 +83,18 @@ async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_e
         for name, outcome in each.items():
             assert tuple(outcome) == seen(settled[name])
     endings = Counter(outcome.status.value for outcome in settled.values())
-    assert set(endings) == {"answered", "withdrawn", "expired"}, endings
     assert sum(endings.values()) == QUESTIONS
     report(", ".join(f"{count} {ending}" for ending, count in endings.most_common()))
+    return endings
 
 
-async def about_to_expire(desk: Desk) -> list[Question]:
+async def about_to_expire(desk: Desk, lasts: float) -> list[Question]:
     """Questions that expire one after the other, soon; later on a machine so busy that they would be over before the race."""
     lead = 2.0
     while True:
         spread = random.Random(7)
         posts = (
-            desk.post(f"Before it is over, {n}?", expires_in=lead + spread.random() * LASTS)
+            desk.post(f"Before it is over, {n}?", expires_in=lead + spread.random() * lasts)
             for n in range(QUESTIONS)
         )
         questions = sorted(await asyncio.gather(*posts), key=expiry_of)

@@ -33,6 +33,8 @@ async def test_many_processes_get_one_answer(address: str) -> None:
         ]
         async with asyncio.timeout(200):
             while len((await desk.list_pending(limit=100)).items) < ASKERS:
+                ended = [process.returncode for process in processes if process.returncode is not None]
+                assert ended == [], "an asker ended before there was an answer"
                 await asyncio.sleep(0.1)
         asked = (await desk.list_pending(limit=100)).items
         inbox = (await desk.list_pending(recipient="ana")).items

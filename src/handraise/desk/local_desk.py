@@ -43,6 +43,7 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.lifecycle import (
     admin_withdraw_move,
+    already_replaced,
     answer_move,
     ask_back_move,
     attempt_move,
@@ -142,11 +143,9 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             question = await self._own_question(replaced, "only the asker can replace it")
         except (QuestionNotFound, PermissionDenied):
             raise InvalidQuestion([Problem("replaces", "you have no question with this id")]) from None
-        if question.replaced_by in (None, draft.id):
-            return
-        if draft.key is None or await self._by_key(draft.key) is None:
-            why = f"that question is replaced by {question.replaced_by!r} already: replace that one"
-            raise InvalidQuestion([Problem("replaces", why)])
+        refused = already_replaced(draft, question)
+        if refused and (draft.key is None or await self._by_key(draft.key) is None):
+            raise refused
 
     async def _insert(self, draft: Draft) -> Inserted:
         """Let the policy decide, and register the question; decide again if the policy has changed meanwhile."""

@@ -27,7 +27,7 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json, digest
 from handraise.model.outcomes import Answered, Declined, Outcome, Returned, Status, outcome_of
 from handraise.model.people import Responder, may_respond
-from handraise.model.problems import Problem
+from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import UNKNOWN, Provenance
 from handraise.model.questions import Aside, Draft, Question, Vote
 from handraise.model.rulings import POLICY
@@ -128,6 +128,14 @@ def same_question(draft: Draft, stored: Question) -> Question | KeyConflict:
     if ours and stored.definition == draft.definition:
         return stored
     return KeyConflict(draft, stored if ours else None)
+
+
+def already_replaced(draft: Draft, old: Question | None) -> InvalidQuestion | None:
+    """Return why a draft cannot replace a question that another one has replaced, or None."""
+    if old is None or old.replaced_by in (None, draft.id):
+        return None
+    why = f"that question is replaced by {old.replaced_by!r} already: replace that one"
+    return InvalidQuestion([Problem("replaces", why)])
 
 
 def answer_move(

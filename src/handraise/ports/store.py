@@ -14,6 +14,7 @@ from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
+from handraise.model.problems import InvalidQuestion
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
@@ -99,7 +100,7 @@ AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
 """The ages by which pending questions are counted: a minute, ten, an hour, six, a day, a week, and older."""
 
 
-Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded | PolicyChanged | Stopped
+Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded | PolicyChanged | Stopped | InvalidQuestion
 """The result of inserting a draft: the new or the stored question, or the reason why it was refused."""
 
 
@@ -140,7 +141,8 @@ class Store(Protocol):
         `Stopped`.
 
         A draft that `replaces` a question of its asker withdraws that one in the same transaction, if it is open. Otherwise
-        that one gets the event `replaced`. In both cases it keeps which question replaced it. The first one counts.
+        that one gets the event `replaced`. In both cases it keeps which question replaced it. If another one has replaced it
+        before, the item's result is an `InvalidQuestion`, and nothing is written.
 
         A draft with a `topic_key` follows the pending question of its workspace that has the same one and follows none, if
         there is one. It is in nobody's inbox. When a person decides that question, the same transaction ends all that

@@ -24,6 +24,7 @@ from handraise.model.lifecycle import (
     VOTES,
     Move,
     NewGrant,
+    already_replaced,
     beat,
     close_orphan,
     end_as,
@@ -610,6 +611,9 @@ class MemoryStore:
         stored = self._seen(known or draft.ref)
         if stored is not None:
             return same_question(draft, stored)
+        old = self._questions.get(Ref(draft.workspace, draft.replaces or ""))
+        if refused := already_replaced(draft, old):
+            return refused
         if stop := self.stop_for(draft):
             return Stopped(stop)
         if not self.decides(draft.workspace, draft.ruling) or not self.stands(draft):

@@ -1,7 +1,8 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the clock of the database is used.
 
 -- name: insert
--- Register questions. One whose key or id exists, archived or not, is not returned. With a quota, a question that would
+-- Register questions. One whose key or id exists, archived or not, or that would be the second to replace a question, is not
+-- returned. With a quota, a question that would
 -- give its asker more pending questions than that is not registered, and neither is one that was decided by another
 -- version of the policy, by a rule that is suspended or by a standing answer that does not hold, or that a stop covers; it is
 -- returned with the reason as `refused`, and with the `stop`. `pending` is how many its asker had before, up to the quota.
@@ -371,7 +372,7 @@ moved as (
         end
     returning q.workspace, q.id, q.status, q.settled_at, q.heard_at, q.attempts, q.thread, q.asked_back, q.replied, q.votes, q.voters,
         q.missing, q.steps_taken, q.stepped_at, q.recipients, q.needs, q.added, q.aside, q.taken_by, q.taken_until,
-        m.brought::jsonb as brought,
+        q.follows, m.brought::jsonb as brought,
         case
             when m.kind in ('ask_back', 'reply')
                 then handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
@@ -401,17 +402,18 @@ turned as (
     from moved
     where moved.kind in ('ask_back', 'reply') and i.workspace = moved.workspace and i.question_id = moved.id
 ),
--- A question is put into the inbox of those who are brought in.
+-- A question is put into the inbox of those who are brought in, unless it follows another one.
 brought as (
     insert into handraise.inbox as i (
         urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation, aside
     )
     select
-        f.urgency, f.likeness, false, true, moved.workspace, moved.id, b.recipient, moved.asker, moved.conversation, moved.aside
+        f.urgency, f.likeness, false, moved.follows is null, moved.workspace, moved.id, b.recipient, moved.asker,
+        moved.conversation, moved.aside
     from moved
     cross join jsonb_array_elements_text(moved.brought) as b (recipient)
     join handraise.inbox as f on f.workspace = moved.workspace and f.question_id = moved.id and f.main
-    on conflict (workspace, question_id, recipient) do update set open = true, step = null, aside = excluded.aside
+    on conflict (workspace, question_id, recipient) do update set open = excluded.open, step = null, aside = excluded.aside
 ),
 put_aside as (
     update handraise.inbox as i

@@ -46,8 +46,9 @@ from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreU
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import ORPHAN_RECORD, Move, same_question
+from handraise.model.lifecycle import ORPHAN_RECORD, Move, already_replaced, same_question
 from handraise.model.outcomes import Outcome
+from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
@@ -388,6 +389,7 @@ class PostgresStore:
         )
         refs = [draft.ref for _, draft in drafts]
         by_id = dict(zip(refs, await self._read(refs), strict=True))
+        old = await self._replaced([draft for _, draft in drafts])
         results: dict[int, Inserted] = {}
         for place, draft in drafts:
             stored = by_key.get((draft.workspace, draft.key_owner, draft.key or "")) or by_id.get(draft.ref)
@@ -395,9 +397,21 @@ class PostgresStore:
                 results[place] = same_question(draft, stored)
             elif draft.ref in refused:
                 results[place] = _refusal(draft, refused[draft.ref], quota)
+            elif draft.replaces is not None:
+                results[place] = already_replaced(draft, old.get(draft.ref)) or InvalidQuestion(
+                    [Problem("replaces", "that question is replaced already")]  # and archived without a link
+                )
             else:
                 raise StoreUnavailable("The question was neither stored nor found; post it again.")
         return results
+
+    async def _replaced(self, drafts: Sequence[Draft]) -> dict[Ref, Question | None]:
+        """What these drafts would replace, by their places."""
+        replacing = [draft for draft in drafts if draft.replaces is not None]
+        if not replacing:
+            return {}
+        found = await self._read([Ref(draft.workspace, draft.replaces or "") for draft in replacing])
+        return dict(zip([draft.ref for draft in replacing], found, strict=True))
 
     async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         results: list[Question | None] = [None] * len(moves)

@@ -1,8 +1,9 @@
 -- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them in one commit.
 
 -- name: insert
--- Register a question, unless its key or id exists, its asker has as many pending as a quota allows, or it was decided by
--- another version of the policy, by a rule that is suspended or by a standing answer that does not hold, or a stop covers it.
+-- Register a question, unless its key or id exists, another one has replaced what it would replace, its asker has as many
+-- pending as a quota allows, it was decided by another version of the policy, by a rule that is suspended or by a standing
+-- answer that does not hold, or a stop covers it.
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
     asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, replies, replaces, topic, topic_key, added,
@@ -145,14 +146,14 @@ where workspace = :workspace and id = :id and asker = :actor and replaced_by is 
 returning outcome ->> '$.replaced_by' is :replaced_by as is_withdrawn, outcome, topic_key;
 
 -- name: bring_in
--- Put a question into the inbox of others, too.
+-- Put a question into the inbox of others, too. One that follows another question is in nobody's inbox.
 insert into inbox (
     workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, aside
 )
-select i.workspace, i.question_id, b.value, i.asker, i.conversation, 0, 1, null, null, i.urgency, i.likeness, i.aside
+select i.workspace, i.question_id, b.value, i.asker, i.conversation, 0, i.follows is null, null, null, i.urgency, i.likeness, i.aside
 from inbox as i, json_each(:brought) as b
 where i.workspace = :workspace and i.question_id = :id and i.main
-on conflict do update set open = 1, step = null;
+on conflict do update set open = excluded.open, step = null;
 
 -- name: put_aside
 -- Keep in the inbox who does not want a question there.

@@ -51,6 +51,7 @@ from handraise.model.lifecycle import (
     VOTES,
     Move,
     NewGrant,
+    already_replaced,
     is_shared,
     same_question,
     shared_record,
@@ -536,6 +537,10 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
     stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
     if stored is None and (stopped := run(connection, "covering_stop", tool=tool_of(draft), **values)):
         return Stopped(stored_stop(stopped[0]))
+    if stored is None and draft.replaces is not None:
+        old = _read(connection, "read", workspace=draft.workspace, id=draft.replaces, now=now)
+        if refused := already_replaced(draft, old):
+            return refused
     if stored is None and not run(connection, "is_decided_by", now=now, **values):
         return PolicyChanged(draft.workspace)
     if stored is None and quota is not None:

@@ -17,6 +17,7 @@ from handraise import (
     KeyConflict,
     NotApproved,
     PermissionDenied,
+    Question,
 )
 from handraise.errors import NothingToReport
 from handraise.model.people import Responder
@@ -214,13 +215,22 @@ class ReplacingCases(ContractFixtures):
         newer = await desk.post("Refund it?", form=_SMALLER, replaces=new.id)
         assert ((await desk.get(new.id)).replaced_by, newer.replaces) == (newer.id, new.id)
 
-    async def test_of_many_at_once_one_is_its_successor(self, desk: Desk) -> None:
-        old = await desk.post("Refund the order?", form=_REFUND)
-        posts = (desk.post(f"Refund {n}?", form=_SMALLER, replaces=old.id) for n in range(5))
-        results = await asyncio.gather(*posts, return_exceptions=True)
-        replaced = await desk.get(old.id)
-        assert replaced.replaced_by in {each.id for each in results if not isinstance(each, BaseException)}
-        assert [event.kind for event in await desk.history(old.id)] == ["asked", "withdrawn"]
+    async def test_of_many_at_once_one_is_its_successor(self, backend: Backend, workspace: str) -> None:
+        async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as two:
+            old = await one.post("Refund the order?", form=_REFUND)
+            posts = (
+                desk.post(f"Refund {n}?", form=_SMALLER, replaces=old.id)
+                for n in range(5)
+                for desk in (one, two)
+            )
+            results = await asyncio.gather(*posts, return_exceptions=True)
+            accepted = [each for each in results if isinstance(each, Question)]
+            refused = [each for each in results if isinstance(each, InvalidQuestion)]
+            assert (len(accepted), len(refused)) == (1, 9)
+            assert all(accepted[0].id in str(each) for each in refused)
+            assert (await one.get(old.id)).replaced_by == accepted[0].id
+            assert [event.kind for event in await one.history(old.id)] == ["asked", "withdrawn"]
+            assert [each.id for each in await one.list_pending()] == [accepted[0].id]
 
     async def test_nobody_replaces_what_is_not_theirs(self, backend: Backend, workspace: str) -> None:
         async with (

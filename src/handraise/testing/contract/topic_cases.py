@@ -182,6 +182,16 @@ class TopicCases(ContractFixtures):
         await desk.answer(first.id, "19", by="ana")
         assert (await desk.get(second.id)).status == "withdrawn"
 
+    async def test_one_that_follows_is_not_shown_to_who_is_brought_in(self, desk: Desk) -> None:
+        first, second = (
+            await _rate(desk, recipients=["ana", "ben"]),
+            await _rate(desk, recipients=["ana", "ben"]),
+        )
+        await desk.bring_in(second.id, ["cleo"], by="ben")
+        assert [await _inbox(desk, person) for person in ("ana", "cleo")] == [[first.id], []]
+        await desk.withdraw(first.id)
+        assert [await _inbox(desk, person) for person in ("ana", "cleo")] == [[second.id], [second.id]]
+
     async def test_one_that_is_withdrawn_with_its_successor_is_followed_by_it(self, desk: Desk) -> None:
         first, second = await _rate(desk), await _rate(desk)
         new = await _rate(desk, replaces=first.id)

@@ -111,6 +111,9 @@ create table handraise.questions (
 create unique index questions_by_owner_and_key
     on handraise.questions (workspace, (case when shared then '' else asker end), key) where key is not null;
 
+-- A question is replaced once: of two that would replace it at the same time, one is not stored.
+create unique index questions_by_replaced on handraise.questions (workspace, asker, replaces) where replaces is not null;
+
 -- Somebody may be brought in while a statement that settles the question is waiting for its row: that statement does not see
 -- the new row of the inbox, but this trigger does.
 create function handraise.close_inbox() returns trigger

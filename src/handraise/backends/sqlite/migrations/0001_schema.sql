@@ -104,6 +104,9 @@ create table questions (
 create unique index questions_by_owner_and_key
     on questions (workspace, (case when shared then '' else asker end), key) where key is not null;
 
+-- A question is replaced once: of two that would replace it at the same time, one is not stored.
+create unique index questions_by_replaced on questions (workspace, asker, replaces) where replaces is not null;
+
 -- What was asked and how it ended never changes (P6), by whatever statement. What may change after the end is not among
 -- these columns: `consumed_at` once, `taken_back_at` once and only until it is consumed, `reported_at` with `report` once,
 -- `replaced_by` once, `unreached_at`.
