@@ -126,6 +126,12 @@ def given_on(page: Path) -> list[str]:
 
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
     """The gate gives the commands of what newcomers read; where nothing is to be run, the checks of excuses cost nothing."""
+    if page == TUTORIAL / "production.md":
+        return [
+            pytest.mark.slow(
+                "serves three processes on PostgreSQL; the other pages of the tutorial serve one"
+            )
+        ]
     if page == ROOT / "README.md" or page.is_relative_to(TUTORIAL):
         return [pytest.mark.only_proof_of("what the page shows is what a newcomer sees")]
     if all(excuse_for(page, command) for command in given_on(page)):

@@ -21,8 +21,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.mark.only_proof_of(
-    "every page reads on the site as it does on GitHub: its fixture builds the whole site"
+@pytest.mark.slow(
+    "builds the whole site; test_links.py has in the gate that every link and picture leads somewhere"
 )
 def test_every_page_is_on_the_site_and_can_be_searched_for(site: Path) -> None:
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
@@ -34,6 +34,7 @@ def test_every_page_is_on_the_site_and_can_be_searched_for(site: Path) -> None:
         assert place in found, page
 
 
+@pytest.mark.slow("builds the whole site; a part of the map that is new changes it, which is rare")
 def test_the_parts_of_the_map_are_those_of_the_site(site: Path) -> None:
     home = (site / "index.html").read_text(encoding="utf-8")
     tabs = [part.split("</a>")[0].split(">")[-1].strip() for part in home.split("md-tabs__link")[1:]]
@@ -41,7 +42,7 @@ def test_the_parts_of_the_map_are_those_of_the_site(site: Path) -> None:
     assert tabs == ["Home", *parts, "Project"]
 
 
-@pytest.mark.slow("builds a site for each mistake; the gate builds the real one, which has none")
+@pytest.mark.slow("builds a site for each mistake")
 @pytest.mark.parametrize(
     ("page", "wrong"),
     [
@@ -61,9 +62,7 @@ def test_what_is_wrong_on_a_page_is_named(small: Path, page: str, wrong: str) ->
     assert wrong in str(broken.value)
 
 
-@pytest.mark.slow(
-    "builds a site of its own; the gate builds the real one, which shows files of the repository too"
-)
+@pytest.mark.slow("builds a site of its own")
 def test_what_a_page_shows_of_the_repository_is_a_page_too(small: Path) -> None:
     (small / "program.py").write_text("print('well')\n", encoding="utf-8")
     (small / "CHANGELOG.md").write_text("# Changes\n\n[One](docs/one.md#one)\n", encoding="utf-8")

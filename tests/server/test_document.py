@@ -35,17 +35,16 @@ def test_the_document_in_the_repository_is_that_of_the_application() -> None:
     )
 
 
-async def test_a_running_server_gives_out_the_same(client: httpx2.AsyncClient) -> None:
-    response = await client.get("/v1/openapi.json")
-    assert text_of(response.json()) == PAGE.read_text(encoding="utf-8")
-
-
 async def test_people_find_it_where_they_look_for_it(client: httpx2.AsyncClient) -> None:
     led = await client.get("/openapi.json")
     assert (led.status_code, led.headers["location"]) == (308, "/v1/openapi.json")
 
 
-async def test_a_page_has_every_operation_with_a_command(client: httpx2.AsyncClient) -> None:
+async def test_a_running_server_gives_out_the_same_and_a_page_with_every_operation(
+    client: httpx2.AsyncClient,
+) -> None:
+    response = await client.get("/v1/openapi.json")
+    assert text_of(response.json()) == PAGE.read_text(encoding="utf-8")
     shown = await client.get("/docs")
     assert shown.status_code == 200
     text = html.unescape(shown.text)

@@ -42,7 +42,7 @@ class TestHeaders:
             ("GET", "/sign-in/link"),
             ("POST", "/sign-in/link"),
             ("GET", "/v1/me"),
-            ("GET", "/v1/openapi.json"),
+            ("GET", "/openapi.json"),
             ("GET", "/healthz"),
             ("GET", "/nowhere"),
             ("PATCH", "/sign-in"),

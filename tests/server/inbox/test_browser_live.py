@@ -64,6 +64,7 @@ async def test_a_draft_is_there_again_and_gone_once_sent(tab: Page, desk: LocalD
     assert await tab.evaluate("Object.keys(localStorage).length") == 0
 
 
+@pytest.mark.slow("test_browser_threads.py has in the gate how an open page announces something")
 async def test_a_report_is_announced_on_the_page_of_what_was_answered(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:

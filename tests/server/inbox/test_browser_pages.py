@@ -125,6 +125,7 @@ async def test_filter_and_search_without_scripts(
         await expect(tab.get_by_role("heading", level=1)).to_contain_text("mail-bot")
 
 
+@pytest.mark.slow("one key; test_browser_keys.py has the others")
 async def test_the_key_of_the_search_goes_to_its_box(tab: Page, desk: LocalDesk) -> None:
     await desk.post("hello", form=Confirm())
     await tab.goto("/")

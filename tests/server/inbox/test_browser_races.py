@@ -65,7 +65,9 @@ async def test_of_two_answers_at_the_same_moment_one_wins_and_the_other_is_told(
         await expect(late).to_contain_text(texts[1 - winner])
 
 
-@pytest.mark.only_proof_of("the same answer from two tabs at once is no race that one of them loses")
+@pytest.mark.slow(
+    "test_question_page.py and the contract have the same answer twice; the test before has two windows"
+)
 async def test_the_same_answer_twice_at_once_is_no_quarrel(person: NewWindow, desk: LocalDesk) -> None:
     async with person("ann") as window:
         tabs = [await window.new_page(), await window.new_page()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Page, expect
 
 from handraise import Approval, Confirm
@@ -68,6 +69,7 @@ async def test_others_see_at_once_who_is_on_it_and_that_it_was_sent_back(
         await expect(page.locator("[data-live]")).to_contain_text("This was sent back")
 
 
+@pytest.mark.slow("counts clicks; test_share.py has the same verbs without a browser")
 async def test_few_clicks_are_enough(
     tab: Page, errors: list[str], desk: LocalDesk, person: NewWindow
 ) -> None:

@@ -62,6 +62,9 @@ async def test_what_is_held_back_is_not_approved_if_a_message_comes(tab: Page, d
     await expect(tab.get_by_role("heading", name="Denied by you")).to_be_visible()
 
 
+@pytest.mark.slow(
+    "the test before has what is held back and refused; test_browser_undo.py sends as the page is left"
+)
 async def test_what_is_sent_as_the_page_is_hidden_says_so_if_it_was_refused(
     tab: Page, desk: LocalDesk
 ) -> None:
@@ -79,6 +82,7 @@ async def test_what_is_sent_as_the_page_is_hidden_says_so_if_it_was_refused(
     await expect(tab.locator(".message")).to_contain_text("wait")
 
 
+@pytest.mark.slow("test_browser_live.py has drafts in the gate; a message is one more")
 async def test_a_message_that_was_typed_is_there_again_until_it_is_sent(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("Refund?", form=REFUND, replies="program")
     await desk.note(question.id, "wait", by="bob")
@@ -95,6 +99,7 @@ async def test_a_message_that_was_typed_is_there_again_until_it_is_sent(tab: Pag
     assert await tab.evaluate("Object.keys(localStorage).length") == 0
 
 
+@pytest.mark.slow("test_browser_live.py keeps in the gate what was typed when somebody else answers")
 async def test_a_message_that_was_begun_is_shown_when_somebody_else_decides(
     tab: Page, desk: LocalDesk
 ) -> None:
@@ -109,6 +114,9 @@ async def test_a_message_that_was_begun_is_shown_when_somebody_else_decides(
     assert await tab.evaluate("Object.keys(localStorage).length") == 0
 
 
+@pytest.mark.slow(
+    "test_queue.py has the groups of the list; test_browser_live.py has rows that wait behind a line"
+)
 async def test_a_row_moves_to_the_group_that_waits_for_the_agent_when_the_person_wants_it(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:

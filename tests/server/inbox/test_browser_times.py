@@ -41,6 +41,7 @@ async def test_times_tick_and_say_when_the_time_is_up(tab: Page, desk: LocalDesk
 
 
 @pytest.mark.parametrize("language", languages())
+@pytest.mark.slow("test_language.py has the words; the test before has times that tick")
 async def test_times_are_in_the_words_of_the_server(person: NewWindow, language: str) -> None:
     lengths = [
         0,
@@ -88,6 +89,7 @@ async def test_instants_are_on_the_clock_of_the_browser(person: NewWindow, desk:
         await expect(tab.locator("time[data-full]").first).to_contain_text("JST")
 
 
+@pytest.mark.slow("test_back_links.py has where back leads; this has where the focus is")
 async def test_back_leads_to_the_row_or_to_the_one_that_came_after_it(tab: Page, desk: LocalDesk) -> None:
     asked = [await desk.post(f"Number {n}?", form=Confirm(), recipients=["ann"]) for n in range(4)]
     await tab.goto("/?q=number")
@@ -102,6 +104,7 @@ async def test_back_leads_to_the_row_or_to_the_one_that_came_after_it(tab: Page,
     await expect(tab.locator(f'[data-row="{asked[2].id}"] a')).to_be_focused()
 
 
+@pytest.mark.slow("goes the way of an answer that could not be sent, which nightly has for every kind")
 async def test_what_is_sent_while_offline_stays_on_the_page(
     tab: Page, window: BrowserContext, desk: LocalDesk
 ) -> None:
@@ -117,6 +120,7 @@ async def test_what_is_sent_while_offline_stays_on_the_page(
     await expect(tab.locator(".outcome")).to_contain_text("because")
 
 
+@pytest.mark.slow("one rule of the style sheet")
 async def test_words_in_a_table_are_not_broken_on_a_phone(tab: Page, desk: LocalDesk) -> None:
     hosts = [{"name": "configuration", "owner": "infrastructure", "since": "yesterday"}] * 2
     long = [{"name": "x" * 300, "owner": "a", "since": "b"}] * 2

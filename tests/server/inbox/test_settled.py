@@ -217,11 +217,9 @@ async def test_pages_through_everything_once(ann: httpx2.AsyncClient, desk: Loca
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite", "postgres"], indirect=True)
-@pytest.mark.parametrize(
-    "odd", ["after=nowhere", "after=%00", "after=1", "page=99", "page=x", "q=%00", "to=%FF"]
-)
-async def test_whatever_stands_in_its_address_is_a_page(ann: httpx2.AsyncClient, odd: str) -> None:
-    assert (await ann.get(f"/settled?{odd}")).status_code == 200
+async def test_whatever_stands_in_its_address_is_a_page(ann: httpx2.AsyncClient) -> None:
+    for odd in ("after=nowhere", "after=%00", "after=1", "page=99", "page=x", "q=%00", "to=%FF"):
+        assert (await ann.get(f"/settled?{odd}")).status_code == 200, odd
 
 
 @pytest.mark.parametrize("settings", [{"rate_limit": "100000/second"}])
