@@ -252,7 +252,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "workspace page of 50": (*page(), 50 * 8),
         "conversation page of 50": (*page(conversation="conversation 600"), 50 * 8),
         "asker page of 50": (*page(asker="agent1"), 50 * 8),
-        "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 12),
+        "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 16),
         "sweep of a workspace": ("sweep", {"workspace": "w2", "limit": 500, "orphan_record": "{}"}, 14),
         "heartbeat": ("beat", {"workspace": "w1", "ids": [pending_id(SOME)], "actor": "agent1"}, 12),
         "history": ("history", {"workspace": "w1", "question_id": pending_id(SOME)}, 6),

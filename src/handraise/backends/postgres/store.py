@@ -508,7 +508,7 @@ class PostgresStore:
 
     async def _due_workspaces(self) -> list[str]:
         rows = await self._database.fetch(STATEMENTS["due_workspaces"], at_most=_WORKSPACES_AT_ONCE)
-        return [row["workspace"] for row in rows]
+        return list(dict.fromkeys(row["workspace"] for row in rows))
 
     async def _fetch(self, workspace: str, name: str, /, **values: Any) -> list[Any]:
         return await self._database.fetch_in(

@@ -317,7 +317,7 @@ create function handraise.closes_at(heard_at timestamptz, heartbeat double preci
             then heard_at + (heartbeat + (ruling ->> 'close_orphans')::double precision) * interval '1 second'
     end;
 
--- The workspaces in which a step is due, or a question that nobody waits for. If few are due, those tell. Otherwise a walk
+-- The workspaces in which a step is due, or a question that nobody waits for: one with both may come twice. If few are due, those tell. Otherwise a walk
 -- goes from the first step of one workspace to the first of the next, so that one workspace with a million due steps does
 -- not hide the others.
 create function handraise.due_workspaces(now timestamptz, at_most integer) returns setof text
@@ -347,15 +347,18 @@ begin atomic
         ) as following
     )
     (select distinct oldest.workspace from oldest, many where not many.so)
-    union
+    union all
     (select walk.workspace from walk where walk.due_at <= due_workspaces.now)
-    union
+    union all
     (
-        select i.workspace
-        from handraise.inbox as i
-        where i.unheard_at <= due_workspaces.now
-        order by i.unheard_at
-        limit 1000
+        select distinct unheard.workspace
+        from (
+            select i.workspace
+            from handraise.inbox as i
+            where i.unheard_at <= due_workspaces.now
+            order by i.unheard_at
+            limit 1000
+        ) as unheard
     )
     limit due_workspaces.at_most;
 end;
