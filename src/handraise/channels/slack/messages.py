@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from handraise.channels.message_texts import (
     aside_label,
+    attached_text,
     brought_of,
     decline_label,
     rest_text,
@@ -161,16 +162,18 @@ def _candidates(notice: Notice) -> Iterator[tuple[list[Block], int | None]]:
         end = conversation(last)
         why = gettext("This action is too large to be shown here in full, so it is decided in the inbox.")
         told = small(too_long_to_approve() if is_shown else why)
-        yield [*_head(question, notice), *end, small(risk_of(form)), told, _foot(notice, thread=False)], None
+        about = [small(risk_of(form)), *_files(question), told]
+        yield [*_head(question, notice), *end, *about, _foot(notice, thread=False)], None
         return
-    head, said, told = _head(question, notice), conversation(thread), small(facts(question))
+    head, said = _head(question, notice), conversation(thread)
+    told = [small(facts(question)), *_files(question)]
     options = form.options if isinstance(form, (Choice, MultiChoice)) else ()
     if length_of(options) <= LARGEST:
-        tail = [told, *_controls(notice, short=False), _foot(notice)]
+        tail = [*told, *_controls(notice, short=False), _foot(notice)]
         yield [*head, *said, *list_of(options), *tail], thread.seen
-    yield [*head, *said, told, *_controls(notice, short=True), _foot(notice)], thread.seen
-    yield [*head, told, *_controls(notice, short=True), _foot(notice)], None
-    yield [*head, told, _foot(notice)], None
+    yield [*head, *said, *told, *_controls(notice, short=True), _foot(notice)], thread.seen
+    yield [*head, *told, *_controls(notice, short=True), _foot(notice)], None
+    yield [*head, *told, _foot(notice)], None
 
 
 def _head(question: Question, notice: Notice | None = None) -> list[Block]:
@@ -186,6 +189,11 @@ def _head(question: Question, notice: Notice | None = None) -> list[Block]:
         text = gettext("The text is longer, {count} characters: all of it is in the inbox.")
         parts.append(line(words(text.format(count=len(question.prompt)))))
     return [rich(*parts)]
+
+
+def _files(question: Question) -> list[Block]:
+    """Which files belong to it."""
+    return [small(attached_text(question.attachments))] if question.attachments else []
 
 
 def _brought(who: str, reason: str | None) -> Iterator[Block]:
@@ -279,6 +287,7 @@ def _approval(notice: Notice, form: Approval, thread: ThreadText) -> list[Block]
         *brief_said(form),
         rich(line(words(gettext("What will be executed"), bold=True)), literal(action_text(form))),
         small(risk_of(form)),
+        *_files(question),
     ]
     if form.risk == "high":
         return [*action, small(sign_in_to_decide()), _foot(notice, thread=False)]
