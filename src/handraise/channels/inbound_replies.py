@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
@@ -31,6 +31,7 @@ from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.sharing_rules import with_taker_now
 from handraise.model.thread_messages import MessageKind
 from handraise.model.typed_replies import NotAnAnswer, SendsBack, SetsAside, read_deed, read_reply
 from handraise.ports import Directory, Outbox
@@ -228,7 +229,7 @@ class Replies:
         if link is None:
             return None
         desk = self._desk.scoped(question.workspace)
-        now = await desk.get(question.id)
+        now = with_taker_now(await desk.get(question.id), datetime.now(UTC))
         thread = (await desk.thread(question.id))[: now.thread] if now.thread else ()
         return Notice(delivery_id="", question=now, reason="asked", link=link, thread=thread)
 
@@ -291,6 +292,7 @@ class Replies:
             question = await self._desk.scoped(workspace).get(question_id)
         except QuestionNotFound:
             return None
+        question = with_taker_now(question, datetime.now(UTC))
         return (responder, question) if may_see(question, responder) else None
 
     async def _shown(self, question: Question, responder: Responder, channel: str) -> str | None:
