@@ -87,7 +87,7 @@ class SlackApi:
         """Upload a file that nobody can see yet, and return its id; raises `NotSent`."""
         made = await self.read("files.getUploadURLExternal", filename=name, length=str(len(data)))
         match made:
-            case {"upload_url": str(url), "file_id": str(file)} if self.is_slack(url):
+            case {"upload_url": str(url), "file_id": str(file)} if self._is_own(url, "files"):
                 pass
             case _:
                 raise NotSent("Slack did not say where to upload a file", again=False)
@@ -118,12 +118,13 @@ class SlackApi:
             raise NotSent(f"Slack answered {answer.status_code} to a response URL", again=False)
 
     def is_slack(self, url: str) -> bool:
-        """Whether an address is Slack's own: where the API is, where files go, or where answers to what people do are taken."""
+        """Whether an address is Slack's own: where the API is, or where answers to what people do are taken."""
+        return self._is_own(url, "hooks")
+
+    def _is_own(self, url: str, name: str) -> bool:
+        """Whether an address is where the API is, or at the host of Slack with this name."""
         ours = urlsplit(self._url)
-        hosts = {
-            (ours.hostname, ours.port),
-            *((f"{each}.{ours.hostname}", None) for each in ("files", "hooks")),
-        }
+        hosts = {(ours.hostname, ours.port), (f"{name}.{ours.hostname}", None)}
         try:
             given = urlsplit(url)
             host = (given.hostname, given.port)
