@@ -274,7 +274,8 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
         return str(next(self._numbers))
 
     async def _api(self, request: web.Request) -> web.Response:
-        path, files = request.match_info["path"], []
+        path = request.match_info["path"]
+        files: list[PostedFile] = []
         if request.content_type == "multipart/form-data":
             raw, files = await _form(request)
         else:
