@@ -167,8 +167,8 @@ def _candidates(notice: Notice) -> Iterator[tuple[list[Block], int | None]]:
         last = last_messages(question, notice.thread, waits=thread.waits) if question.thread else NO_THREAD
         end = conversation(last)
         why = gettext("This action is too large to be shown here in full, so it is decided in the inbox.")
-        told = small(too_long_to_approve() if is_shown else why)
-        about = [small(risk_of(form)), *_notes(question), told]
+        elsewhere = small(too_long_to_approve() if is_shown else why)
+        about = [small(risk_of(form)), *_notes(question), elsewhere]
         yield [*_head(question, notice), *end, *about, _foot(notice, thread=False)], None
         return
     head, said = _head(question, notice), conversation(thread)
