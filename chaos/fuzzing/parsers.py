@@ -170,7 +170,7 @@ def _discord(body: bytes) -> None:
 def _teams(body: bytes) -> None:
     codes = SeenCodes("secret")
     incoming = InteractionHandler(NOBODY, Threads(NOBODY, "default"), "tenant", codes)
-    channel = Teams(NOBODY, NOBODY, incoming, Services(), "tenant", codes=codes)
+    channel = Teams(NOBODY, NOBODY, incoming, Services(), "tenant", replies=NOBODY, codes=codes)
     _received(body, channel, {"authorization": "Bearer x"})
 
 

@@ -6,12 +6,24 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 M = TypeVar("M")
 """A message as it stands there."""
 F = TypeVar("F")
 """What the service answers for once."""
+
+
+@dataclass(frozen=True)
+class PostedFile:
+    """A file that people see in reply to a message: its name, its bytes, and what the service was told that it is."""
+
+    place: Any
+    reply_to: Any
+    name: str
+    data: bytes = field(repr=False)
+    kind: str
 
 
 class ChatPeer(Generic[M, F]):
@@ -24,6 +36,7 @@ class ChatPeer(Generic[M, F]):
     def __init__(self) -> None:
         self.messages: dict[Any, M] = {}
         self.faults: dict[str, deque[F]] = {}
+        self.files: list[PostedFile] = []
         self._changed = asyncio.Condition()
 
     def fail(self, what: str, *faults: F) -> None:

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from handraise.testing.contract.channel import Received
-from tests.channels.chat_peer import ChatPeer
+from tests.channels.chat_peer import ChatPeer, PostedFile
 from tests.channels.discord_rules import (
     EPHEMERAL,
     SUPPRESS_EMBEDS,
@@ -274,15 +274,20 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
         return str(next(self._numbers))
 
     async def _api(self, request: web.Request) -> web.Response:
-        path, raw = request.match_info["path"], await request.read()
-        call = f"{request.method} /{path.partition('/')[0]}"
+        path = request.match_info["path"]
+        files: list[PostedFile] = []
+        if request.content_type == "multipart/form-data":
+            raw, files = await _form(request)
+        else:
+            raw = await request.read()
+        call = f"{request.method} /{path.partition('/')[0]}" + (" with files" if files else "")
         if self.faults.get(call):
             fault = self.faults[call].popleft()
             if fault.body is None:
                 return web.Response(status=fault.status, headers=dict(fault.headers))
             return web.json_response(fault.body, status=fault.status, headers=dict(fault.headers))
         try:
-            answer = self._do(request, path.split("/"), raw)
+            answer = self._do(request, path.split("/"), raw, files)
         except Invalid as invalid:
             self.refused.append(str(invalid))
             why = {"_errors": [{"code": "BASE_TYPE_BAD_LENGTH", "message": str(invalid)}]}
@@ -293,11 +298,13 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
         await self._changes()
         return answer
 
-    def _do(self, request: web.Request, path: list[str], raw: bytes) -> web.Response:
+    def _do(
+        self, request: web.Request, path: list[str], raw: bytes, files: Sequence[PostedFile]
+    ) -> web.Response:
         agent, kind = request.headers.get("user-agent", ""), request.headers.get("content-type", "")
         if not agent.startswith("DiscordBot ("):
             return _no(403, 40333, "internal network error")
-        if kind != "application/json":
+        if not files and kind != "application/json":
             return _no(400, 50035, "Expected application/json")
         body = json.loads(raw)
         given = request.headers.get("authorization")
@@ -310,6 +317,8 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
                 return _no(401, 0, "401: Unauthorized")
             case "POST", ["users", "@me", "channels"]:
                 return self._open(body)
+            case "POST", ["channels", room, "messages"] if files:
+                return self._take_files(room, body, files)
             case "POST", ["channels", room, "messages"]:
                 return self._create(room, body, raw)
             case "PATCH", ["channels", room, "messages", message]:
@@ -346,6 +355,24 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
             self.messages[made.id] = self._by_nonce[nonce] = made
         known = self._by_nonce[nonce]
         return web.json_response({"id": known.id, "channel_id": known.room, "content": known.content})
+
+    def _take_files(self, room: str, body: Any, files: Sequence[PostedFile]) -> web.Response:
+        if room not in self.rooms:
+            return _no(404, 10003, "Unknown Channel")
+        if len(files) > 10 or sum(len(each.data) for each in files) > 10 * 1024 * 1024:
+            return _no(413, 40005, "Request entity too large")
+        assert body.keys() <= _CREATED | {"attachments"}, sorted(body)
+        assert body["allowed_mentions"] == {"parse": []}
+        assert body["attachments"] == [{"id": at, "filename": each.name} for at, each in enumerate(files)], (
+            body
+        )
+        nonce = body["nonce"]
+        assert body["enforce_nonce"] is True
+        if nonce not in self._by_nonce:
+            self._by_nonce[nonce] = made = Posted(room, self._id(), "")
+            made.answers = body["message_reference"]["message_id"]
+            self.files += [replace(each, place=room, reply_to=made.answers) for each in files]
+        return web.json_response({"id": self._by_nonce[nonce].id, "channel_id": room})
 
     def _edit(self, room: str, message: str, body: Any, raw: bytes) -> web.Response:
         assert body.keys() == _EDITED, sorted(body)
@@ -387,6 +414,19 @@ def _filled(field: Mapping[str, Any], value: Any) -> dict[str, Any]:
     assert chosen or not field["required"], f"Discord insists on {field['custom_id']}"
     assert not chosen or field["min_values"] <= len(chosen) <= field["max_values"], "too few or too many"
     return made | {"values": chosen}
+
+
+async def _form(request: web.Request) -> tuple[bytes, list[PostedFile]]:
+    """A message and its files, from a form."""
+    parts = await request.post()
+    said = parts["payload_json"]
+    files = []
+    for at in range(len(parts) - 1):
+        part = parts[f"files[{at}]"]
+        assert isinstance(part, web.FileField)
+        files.append(PostedFile(None, None, part.filename, part.file.read(), part.content_type))
+    assert isinstance(said, (str, bytearray))
+    return said.encode() if isinstance(said, str) else bytes(said), files
 
 
 def _no(status: int, code: int, message: str, **more: Any) -> web.Response:

@@ -19,7 +19,7 @@ from aiohttp import WSMsgType, web
 from slack_sdk.signature import SignatureVerifier
 
 from handraise.testing.contract.channel import Received
-from tests.channels.chat_peer import ChatPeer
+from tests.channels.chat_peer import ChatPeer, PostedFile
 from tests.channels.slack_rules import Invalid, as_text, check_message, check_view, elements_in
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-peer", "xapp-peer", "8f742231b10e8888abcd99yyyzzz85a5"
@@ -30,7 +30,10 @@ WITHIN = 10.0
 Post = Callable[[Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
 """Takes the headers and the body of a request to the address that the app gave to Slack."""
 
-_JSON = {"chat.postMessage", "chat.update", "chat.postEphemeral", "views.open"}
+_JSON = {
+    *("chat.postMessage", "chat.update", "chat.postEphemeral", "views.open"),
+    "files.completeUploadExternal",
+}
 _ARGUMENTS = {
     "chat.postMessage": {
         *("channel", "text", "blocks", "metadata", "client_msg_id", "thread_ts"),
@@ -40,6 +43,10 @@ _ARGUMENTS = {
     "chat.postEphemeral": {"channel", "user", "text", "blocks", "thread_ts"},
     "views.open": {"trigger_id", "view"},
     "conversations.replies": {"channel", "ts", "limit", "include_all_metadata"},
+    "files.getUploadURLExternal": {"filename", "length", "alt_txt", "snippet_type"},
+    "files.completeUploadExternal": {
+        *("files", "channel_id", "thread_ts", "channels", "initial_comment", "blocks"),
+    },
     "auth.test": set(),
     "apps.connections.open": set(),
 }
@@ -114,6 +121,8 @@ class SlackPeer(ChatPeer[Posted, Fault]):
         self._numbers = itertools.count(1)
         self._by_client_id: dict[tuple[str, str], Posted] = {}
         self._tickets: set[str] = set()
+        self._uploads: dict[str, tuple[str, int]] = {}
+        self._uploaded: dict[str, tuple[str, bytes]] = {}
         self._acks: dict[str, asyncio.Future[Any]] = {}
         self._responses: dict[str, str] = {}
         self._verifier = SignatureVerifier(SECRET)
@@ -129,9 +138,10 @@ class SlackPeer(ChatPeer[Posted, Fault]):
 
     def app(self) -> web.Application:
         """What Slack serves."""
-        app = web.Application(client_max_size=10_000_000)
+        app = web.Application(client_max_size=12_000_000)
         app.router.add_post("/api/{method}", self._api)
         app.router.add_post("/actions/{token}", self._respond)
+        app.router.add_post("/upload/v1/{file}", self._take_upload)
         app.router.add_get("/link", self._socket)
         return app
 
@@ -389,6 +399,12 @@ class SlackPeer(ChatPeer[Posted, Fault]):
                 return {"ok": True, "message_ts": told.ts}
             case "views.open":
                 return self._open(body)
+            case "files.getUploadURLExternal":
+                file = f"F{next(self._numbers):08}"
+                self._uploads[file] = (body["filename"], int(body["length"]))
+                return {"ok": True, "upload_url": f"{self.url}/upload/v1/{file}", "file_id": file}
+            case "files.completeUploadExternal":
+                return self._share(body)
             case "conversations.replies":
                 if not {"channel", "ts"} <= body.keys():
                     return {"ok": False, "error": "invalid_arguments"}
@@ -442,6 +458,27 @@ class SlackPeer(ChatPeer[Posted, Fault]):
         found.text, found.blocks, found.edits = body["text"], body["blocks"], found.edits + 1
         found.metadata = body.get("metadata", found.metadata)
         return {"ok": True, "channel": found.channel, "ts": found.ts, "text": found.text}
+
+    async def _take_upload(self, request: web.Request) -> web.Response:
+        """The place for the bytes of one file, which knows nobody's token."""
+        file, data = request.match_info["file"], await request.read()
+        if faults := self.faults.get("upload"):
+            return web.Response(status=faults.popleft().status)
+        assert "authorization" not in request.headers, "our token is nobody else's business"
+        name, length = self._uploads.pop(file)
+        if len(data) != length:
+            return web.Response(status=400, text="wrong length")
+        self._uploaded[file] = name, data
+        return web.Response(text=f"OK - {length}")
+
+    def _share(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        if (body["channel_id"], body.get("thread_ts")) not in self.messages:
+            return {"ok": False, "error": "channel_not_found"}
+        for each in body["files"]:
+            name, data = self._uploaded.pop(each["id"])
+            assert each["title"] == name
+            self.files.append(PostedFile(body["channel_id"], body["thread_ts"], name, data, "file"))
+        return {"ok": True, "files": [{"id": each["id"]} for each in body["files"]]}
 
     def _open(self, body: dict[str, Any]) -> dict[str, Any]:
         user = self.triggers.pop(body["trigger_id"], None)

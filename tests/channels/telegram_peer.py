@@ -13,14 +13,14 @@ import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from handraise.testing.contract.channel import Received
-from tests.channels.chat_peer import ChatPeer
+from tests.channels.chat_peer import ChatPeer, PostedFile
 from tests.channels.telegram_rules import ARGUMENTS, Invalid, as_text, check_markup, check_message
 
 BOT = 700_100
@@ -134,6 +134,8 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
             "setWebhook": self._set_webhook,
             "getUpdates": self._get_updates,
             "sendMessage": self._send_message,
+            "sendPhoto": self._send_photo,
+            "sendDocument": self._send_document,
             "editMessageText": self._edit_text,
             "editMessageReplyMarkup": self._edit_markup,
             "answerCallbackQuery": self._answer_query,
@@ -145,7 +147,7 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
 
     def app(self) -> web.Application:
         """What Telegram serves."""
-        app = web.Application(client_max_size=10_000_000)
+        app = web.Application(client_max_size=12_000_000)
         app.router.add_post("/bot{token}/{method}", self._api)
         return app
 
@@ -243,7 +245,9 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
         return web.json_response({"ok": True, "result": result})
 
     async def _do(self, request: web.Request, method: str) -> Any:
-        raw = await request.read()
+        is_form = request.content_type == "multipart/form-data"
+        body = await _form(request) if is_form else None
+        raw = b"" if is_form else await request.read()
         if request.match_info["token"] != BOT_TOKEN:
             raise Refused(401, "Unauthorized")
         if faults := self.faults.get(method):
@@ -254,9 +258,9 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
             raise Refused(fault.status, fault.description, fault.parameters)
         if method not in ARGUMENTS:
             raise Refused(404, "Not Found: method not found")
-        if request.content_type != "application/json":
-            raise Invalid("only JSON is sent here")
-        body = json.loads(raw)
+        if is_form != (method in ("sendPhoto", "sendDocument")):
+            raise Invalid(f"{method} is not sent like this")
+        body = json.loads(raw) if body is None else body
         needs, takes = ARGUMENTS[method]
         if needs - body.keys() or body.keys() - needs - takes:
             raise Invalid(f"{method} is given {sorted(body)}")
@@ -338,6 +342,22 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
         self.messages[chat, made.id] = made
         return made.as_json()
 
+    async def _send_photo(self, body: dict[str, Any], _: bytes) -> Any:
+        if len(body["photo"].data) > 10_000_000:
+            raise Refused(400, "Bad Request: file must be non-empty and at most 10 MB")
+        return self._send_file(body, body["photo"])
+
+    async def _send_document(self, body: dict[str, Any], _: bytes) -> Any:
+        if body.get("disable_content_type_detection") != "true":
+            raise Invalid("Telegram would guess what it is")
+        return self._send_file(body, body["document"])
+
+    def _send_file(self, body: dict[str, Any], file: PostedFile) -> Any:
+        chat, reply = self._chat(int(body["chat_id"])), json.loads(body["reply_parameters"])
+        assert reply["allow_sending_without_reply"] is True
+        self.files.append(replace(file, place=chat, reply_to=reply["message_id"]))
+        return {"message_id": next(self._numbers), "chat": chat_json(chat), "date": 1_800_000_000}
+
     async def _edit_text(self, body: dict[str, Any], raw: bytes) -> Any:
         found = self._editable(body)
         check_message(body)
@@ -378,6 +398,16 @@ class TelegramPeer(ChatPeer[Posted, Fault]):
 
     def _comes(self, message: Posted, raw: bytes) -> None:
         self.came.append(Received(raw, message.shown, message.pressable))
+
+
+async def _form(request: web.Request) -> dict[str, Any]:
+    """The parts of a form: its fields as texts, and its one file."""
+    return {
+        name: PostedFile(None, None, each.filename, each.file.read(), each.content_type)
+        if isinstance(each, web.FileField)
+        else each
+        for name, each in (await request.post()).items()
+    }
 
 
 def _must_differ(new: Any, old: Any) -> None:

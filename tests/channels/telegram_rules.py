@@ -15,6 +15,8 @@ ARGUMENTS: dict[str, tuple[set[str], set[str]]] = {
         {"chat_id", "text"},
         {"entities", "link_preview_options", "reply_markup", "reply_parameters"},
     ),
+    "sendPhoto": ({"chat_id", "photo"}, {"reply_parameters"}),
+    "sendDocument": ({"chat_id", "document"}, {"reply_parameters", "disable_content_type_detection"}),
     "editMessageText": (
         {"chat_id", "message_id", "text"},
         {"entities", "link_preview_options", "reply_markup"},

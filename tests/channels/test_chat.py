@@ -88,8 +88,8 @@ async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_addre
         assert text == (
             "agent asks you to choose one:\n"
             "│ Which strategy?\n"
-            "│ Blue-green\n"
-            "│ Canary\n"
+            "│ 1. Blue-green\n"
+            "│ 2. Canary\n"
             "Reply here: write the number or the name of one.\n"
             "To have it changed and asked again, write “send back:” and what is to be changed.\n"
             f"Or open it: https://desk.example/questions/{question.id}"

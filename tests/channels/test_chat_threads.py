@@ -71,12 +71,14 @@ async def test_an_approval_of_an_older_message_is_refused_kindly_and_the_message
 ) -> None:
     question, message = await asked(team)
     await team.desk.ask_back(question.id, "Why now?", by="ann")
+    await team.desk.take(question.id, by="ann")
     assert MOVED in await team.approve(team.people["ann"], message)
     assert (await team.desk.get(question.id)).outcome is None
     if team.draws_again:
         now = await team.find(
             lambda each: team.name_of(each) == team.name_of(message) and "Why now?" in each.shown
         )
+        assert "ann is on this" in now.shown.replace("\\", "")
         await team.approve(team.people["ann"], now)
         assert (await team.value(question))["decision"] == "approve"
 

@@ -319,6 +319,38 @@ async def test_slacks_own_address_is_known(url: str, known: bool) -> None:  # no
         assert SlackApi(client, "xoxb-x", "https://slack.com/api").is_slack(url) is known
 
 
+@pytest.mark.parametrize(
+    ("where", "is_slacks"),
+    [
+        ("https://files.slack.com/upload/v1/x", True),
+        ("https://files.slack.com.evil.example/upload", False),
+        ("http://169.254.169.254/latest", False),
+        (None, False),
+    ],
+)
+async def test_a_file_is_uploaded_to_slack_only_and_without_the_token(
+    where: str | None,
+    is_slacks: bool,  # noqa: FBT001 -- a table
+) -> None:
+    asked: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        if request.url.path.startswith("/api/"):
+            return httpx2.Response(200, json={"ok": True, "upload_url": where, "file_id": "F1"})
+        return httpx2.Response(200, text="OK")
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
+        api = SlackApi(client, "xoxb-x", "https://slack.com/api")
+        if is_slacks:
+            assert await api.upload("a.txt", b"abc") == "F1"
+            assert (asked[1].content, asked[1].headers.get("authorization")) == (b"abc", None)
+        else:
+            with pytest.raises(NotSent, match="where to upload"):
+                await api.upload("a.txt", b"abc")
+            assert len(asked) == 1
+
+
 async def test_a_slow_desk_does_not_let_slack_wait(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     question, message = await team.ask("Go?", form=Confirm())
     gate = asyncio.Event()

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook as Reference
 
-from handraise import Answered, Choice
+from handraise import Answered, Choice, Confirm
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.safe_http import open_safe_client, public_address, read_url
 from handraise.channels.webhook import Webhook, open_webhook
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, Message, Notice, NotSent
+from handraise.questions import Attachment
 from handraise.testing.contract.channel import AT, ChannelContract, Peer, Received, a_question, link_to
 from support.webhook_receiver import Got, Receiver, Says, receiving
 from tests.certificates import certificate, presenting
@@ -103,6 +104,25 @@ def checked(got: Got) -> Received:
 
 
 class TestOut:
+    async def test_files_are_described_with_an_address_for_the_api_and_without_their_bytes(
+        self, receiver: Receiver
+    ) -> None:
+        to: Json = {"url": receiver.url, "secret": secret()}
+        file = Attachment("report.pdf", "application/pdf", 12, "a" * 64)
+        replies = Replies(None, None, None, base_url="https://desk.example")  # type: ignore[arg-type]  # nothing comes in
+        async with open_webhook(replies, allowed=LOOPBACK) as channel:
+            await channel.send(message(to, form=Confirm(), attachments=(file,)))
+        event = json.loads(receiver.got[0].body)
+        assert event["data"]["question"]["attachments"] == [
+            {
+                "name": "report.pdf",
+                "media_type": "application/pdf",
+                "size": 12,
+                "digest": "a" * 64,
+                "url": f"https://desk.example/v1/questions/q-1/files/{'a' * 64}",
+            }
+        ]
+
     async def test_a_receiver_gets_a_signed_cloud_event(self, channel: Webhook, receiver: Receiver) -> None:
         to: Json = {"url": receiver.url, "secret": secret()}
         question = {"form": Choice.of("a", "b"), "state": {"mine": 1}, "context": {"why": "«»"}}

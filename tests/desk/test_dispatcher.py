@@ -613,6 +613,22 @@ async def test_a_deputy_who_may_not_answer_is_not_told(
     assert [each.recipient for each in mail.sent] == ["ann"]
 
 
+async def test_a_reminder_says_who_was_on_it_when_it_was_due(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    timeline = Timeline(remind=[5 * MINUTE, 30 * MINUTE])
+    question = await desk.post("Go?", recipients=["ann", "bob"], timeline=timeline)
+    await dispatch(dispatcher)
+    await desk.take(question.id, by="bob")
+    for minutes in (6, 30):
+        clock.advance(minutes * MINUTE)
+        await desk.run_due()
+        await dispatch(dispatcher)
+    told = [(each.notices[0].reason, each.notices[0].question.taken_by) for each in mail.sent]
+    assert told == [("asked", None), ("reminded", "bob"), ("reminded", None)]
+
+
 async def test_a_deputy_who_cannot_be_reached_replaces_nobody(
     ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
 ) -> None:

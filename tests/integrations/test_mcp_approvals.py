@@ -174,6 +174,17 @@ async def test_a_model_replaces_only_its_own_questions(era: str) -> None:
         assert len((await t.desk.list_pending()).items) == 2
 
 
+async def test_a_model_gives_a_topic_only_if_the_program_says_so() -> None:
+    asked = {"question": "Which rate?", "topic": "rates", "wait_seconds": 0}
+    async with table(MODERN, topics=True) as t:
+        result = await t.call("ask_human", **asked)
+        assert (await t.desk.get(result["question_id"])).topic == "rates"
+        assert (await t.call("request_approval", **REFUND, topic="rates"))["status"] == "invalid"
+    async with table(MODERN) as t:
+        result = await t.call("ask_human", **asked)
+        assert (result["status"], result["problems"][0]["path"]) == ("invalid", "topic")
+
+
 @both_eras
 async def test_a_client_shows_the_thread_and_its_user_approves_what_they_saw(era: str) -> None:
     user = AtClient([accept(decision="approve", **{"arguments.amount": 40})])

@@ -250,6 +250,22 @@ async def test_a_model_replaces_only_what_its_own_run_has_asked(desk: Desk) -> N
     assert [each.id for each in (await desk.list_pending()).items] == [other.id]
 
 
+async def test_equal_questions_of_two_runs_with_one_topic_are_asked_once_and_approvals_each(
+    desk: Desk,
+) -> None:
+    shops = [Shop([ask_of("c1", question="Which rate?"), refund_of("c2", "A-17", 40)]) for _ in range(2)]
+    for number, shop in enumerate(shops):
+        with pytest.raises(StillPending):
+            await shop.run(desk.scoped(asker=f"shop-{number}"), timeout=0, topic="rates")
+    questions = await asked(desk, number=4)
+    open_ones = [each for each in questions if not isinstance(each.form, Approval)]
+    assert [(each.topic, each.follows) for each in open_ones] == [
+        ("rates", None),
+        ("rates", open_ones[0].id),
+    ]
+    assert {each.topic for each in questions if isinstance(each.form, Approval)} == {None}
+
+
 async def test_a_run_that_is_started_again_after_its_reply_gets_the_answer_and_replies_once(
     desk: Desk,
 ) -> None:

@@ -6,13 +6,16 @@ A service is an adapter: it says what a message looks like there, where it goes,
 from __future__ import annotations
 
 import abc
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 
 from handraise.channels.background_tasks import BackgroundTasks
+from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import InvalidPayload, as_json
+from handraise.channels.sent_files import SentFile, read_files
 from handraise.model.json_values import Json, digest
 from handraise.model.problems import HandraiseError
 from handraise.ports.channel import Message, NotSent, Response
@@ -23,6 +26,8 @@ A = TypeVar("A")
 """What an address leads to: a person or a room."""
 P = TypeVar("P")
 """Where messages go: a room, a chat, a conversation."""
+_FILES_WITHIN = 12.0
+"""How long files may take: a message must be confirmed in time, and it stands without them."""
 
 
 class NotGenuine(Exception):
@@ -41,7 +46,11 @@ class ChatChannel(abc.ABC, Generic[A, P]):
     """The owners of a service can read its messages, and people forward them: no link in one may answer."""
     patience = timedelta(days=1)
 
-    def __init__(self) -> None:
+    brings_files: ClassVar[bool] = False
+    """Whether files are posted below the message of a question."""
+
+    def __init__(self, replies: Replies) -> None:
+        self._replies = replies
         self._tasks = BackgroundTasks(self.name, expected=(InvalidPayload,))
 
     def rate_limit_key(self, to: Json) -> str | None:
@@ -56,6 +65,8 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         sent = await self._post(place, body, message.id, None)
         if not one:
             return self._receipt(*sent) | {"several": True}
+        if self.brings_files:
+            await self._bring_files(message, *sent)
         seen = self._seen(message)
         return self._receipt(*sent) | {"shown": digest(body)} | ({"seen": seen} if seen else {})
 
@@ -94,6 +105,25 @@ class ChatChannel(abc.ABC, Generic[A, P]):
     async def finish(self) -> None:
         """Wait a short time for the running tasks."""
         await self._tasks.finish()
+
+    async def _bring_files(self, message: Message, place: P, sent: Any) -> None:
+        """Post the files of a question below its message, where nobody else sees them.
+
+        If that fails, the message stands: it has their names, and the page has the files. If the same message is sent
+        again, so are its files, and they are the same if the service can tell.
+        """
+        try:
+            async with asyncio.timeout(_FILES_WITHIN):
+                if files := await read_files(self._replies, message.notices[0]):
+                    await self._post_files(place, sent, files, f"{message.id} files")
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the question has been told
+            # An error of ours says what to do, such as which permission is missing; any other may have secrets in it.
+            why = str(error) if isinstance(error, NotSent) else type(error).__name__
+            _log.warning("the files of a message could not be sent to %s: %s", self.service, why)
+
+    async def _post_files(self, place: P, sent: Any, files: Sequence[SentFile], name: str, /) -> None:
+        """Post files in reply to a message; raises `NotSent`. The same `name` twice is one message, if the service can tell."""
+        raise NotImplementedError
 
     async def _place(self, to: Json) -> P:
         address = self._read_address(to)

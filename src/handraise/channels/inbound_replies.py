@@ -10,8 +10,8 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Literal
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Protocol
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
 from handraise.model.attachments import Attachment
@@ -31,6 +31,7 @@ from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.model.sharing_rules import with_taker_now
 from handraise.model.thread_messages import MessageKind
 from handraise.model.typed_replies import NotAnAnswer, SendsBack, SetsAside, read_deed, read_reply
 from handraise.ports import Directory, Outbox
@@ -125,10 +126,22 @@ RECORDED = gettext_noop("Thank you, your answer was recorded.")
 _PATIENCE = timedelta(seconds=10)
 
 
+class Images(Protocol):
+    """Encodes images again, so that nothing of what was uploaded is shown except the pixels."""
+
+    def shows(self, file: Attachment) -> bool:
+        """Whether this file may be shown as an image."""
+        ...
+
+    async def encode(self, digest: str, data: bytes) -> bytes | None:
+        """The image as PNG or JPEG, or None if these bytes are no image, or one that is too large."""
+        ...
+
+
 class Replies:
     """Takes replies of every channel to the desk. `locale` is for people who chose none.
 
-    `base_url` is where the pages of questions are, if there are any.
+    `base_url` is where the pages of questions are, if there are any. Without `images`, an image is a file like any other.
     """
 
     def __init__(
@@ -139,12 +152,14 @@ class Replies:
         *,
         locale: Locale = DEFAULT_LOCALE,
         base_url: str | None = None,
+        images: Images | None = None,
     ) -> None:
         self._desk = desk
         self._directory = directory
         self._outbox = outbox
         self._locale = locale
         self._base_url = base_url
+        self._images = images
 
     def use_default_locale(self) -> None:
         """Say everything from here on, in this task, as for somebody who is not known yet."""
@@ -153,6 +168,18 @@ class Replies:
     async def read_file(self, question: Question, file: Attachment) -> bytes:
         """The bytes of a file of a question, for the people whom a message about it reaches."""
         return await self._desk.scoped(question.workspace).read_attachment(question.id, file.digest)
+
+    async def encode_image(self, file: Attachment, data: bytes) -> bytes | None:
+        """The pixels of an image as PNG or JPEG; None if it is none, or cannot be shown."""
+        if self._images is None or not self._images.shows(file):
+            return None
+        return await self._images.encode(file.digest, data)
+
+    def file_link(self, question: Question, file: Attachment) -> str | None:
+        """Where a program that may see a question downloads one of its files."""
+        if self._base_url is None:
+            return None
+        return f"{self._base_url}/v1/questions/{question.id}/files/{file.digest}"
 
     async def find_responder(
         self, workspace: str, channel: str, identity: str, recipient: str | None = None
@@ -202,7 +229,7 @@ class Replies:
         if link is None:
             return None
         desk = self._desk.scoped(question.workspace)
-        now = await desk.get(question.id)
+        now = with_taker_now(await desk.get(question.id), datetime.now(UTC))
         thread = (await desk.thread(question.id))[: now.thread] if now.thread else ()
         return Notice(delivery_id="", question=now, reason="asked", link=link, thread=thread)
 
@@ -265,6 +292,7 @@ class Replies:
             question = await self._desk.scoped(workspace).get(question_id)
         except QuestionNotFound:
             return None
+        question = with_taker_now(question, datetime.now(UTC))
         return (responder, question) if may_see(question, responder) else None
 
     async def _shown(self, question: Question, responder: Responder, channel: str) -> str | None:

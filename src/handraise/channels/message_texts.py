@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from handraise.model.argument_order import reading_order
@@ -31,7 +31,7 @@ from handraise.model.questions import Draft, Question
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import Notice
 from handraise.presentation.agreement_text import required_people
-from handraise.presentation.brief_text import brief_lines, brief_title, option_text, previews_of
+from handraise.presentation.brief_text import Preview, brief_lines, brief_title, option_text, previews_of
 from handraise.presentation.file_text import file_text
 from handraise.presentation.form_text import hint_of
 from handraise.presentation.names import display_name
@@ -41,6 +41,8 @@ from handraise.presentation.times import moment_text
 from handraise.presentation.translation import gettext, gettext_noop, ngettext
 
 _MOST_FILES, _LONGEST_FILE_NAME = 5, 60
+_LONGEST_TAKER = 60
+_LONGEST_PREVIEWS, _MOST_PREVIEW_LINES = 1_500, 40
 _LONGEST_PROMPT, _MOST_LINES = 4_000, 100
 _LONGEST_LABEL = 300
 _MOST_OPTIONS, _MOST_FIELDS = 40, 40
@@ -293,9 +295,37 @@ def _how_to_reply(form: AnyForm) -> str:
             assert_never(form)
 
 
-def facts_of(question: Question) -> Iterator[str]:
-    """What else counts: how many must agree, how much may be chosen, until when."""
+def sharing_notes(question: Question) -> Iterator[str]:
+    """Who is working on the answer, and that it replaces another question."""
+    if question.taken_by is not None and question.outcome is None:
+        person = shortened(display_name(question.taken_by), _LONGEST_TAKER)
+        yield f"{gettext('{person} is on this').format(person=person)}."
+    if question.replaces is not None:
+        yield gettext("This replaces an earlier question: the page shows what has changed.")
+
+
+def with_longest_taker(question: Question) -> Question:
+    """The same question with as long a note about who is on it as there can be, to know how much room a message needs."""
+    return replace(question, taken_by="x" * _LONGEST_TAKER)
+
+
+def previews_title() -> str:
+    """The heading above previews of options."""
+    return gettext("What you would get, as the agent shows it:")
+
+
+def short_previews(form: AnyForm) -> Sequence[Preview]:
+    """The previews of all options if there are some and they are short enough for a message, else none."""
+    found = [Preview(each.label, visible(each.text)) for each in previews_of(form)]
+    length = sum(len(each.label) + len(each.text) for each in found)
+    lines = sum(each.text.count("\n") + 2 for each in found)
+    return found if length <= _LONGEST_PREVIEWS and lines <= _MOST_PREVIEW_LINES else ()
+
+
+def facts_of(question: Question, *, previews: bool = False) -> Iterator[str]:
+    """What else counts: how many must agree, how much may be chosen, until when. `previews` says that they are shown."""
     form = question.form
+    yield from sharing_notes(question)
     if isinstance(form, MultiChoice) and (form.at_least, form.at_most) != (1, None):
         yield f"{hint_of(form)}."
     if question.takes_votes:
@@ -304,7 +334,7 @@ def facts_of(question: Question) -> Iterator[str]:
         yield attached_text(question.attachments)
     if question.context is not None:
         yield gettext("The agent has said more about it; that is on the page.")
-    if previews_of(form):
+    if not previews and previews_of(form):
         yield gettext("The agent shows what you would get; that is on the page.")
     if question.expires_at is not None:
         end = moment_text(question.expires_at)

@@ -20,7 +20,7 @@ from handraise.channels.message_texts import (
     shortened,
     why_now,
 )
-from handraise.model.forms import AnyForm, Approval
+from handraise.model.forms import AnyForm, Approval, Choice, MultiChoice
 from handraise.model.questions import Question
 from handraise.ports.channel import Notice
 from handraise.presentation.markdown import one_line
@@ -85,7 +85,10 @@ def brief_said(form: AnyForm) -> Iterator[str]:
 def choices_of(question: Question) -> Iterator[str]:
     """What there is to choose or to fill in."""
     rows, more = rows_of(question.form)
-    yield from theirs(f"{row.name}: {row.text}" if row.text else row.name for row in rows)
+    numbered = isinstance(question.form, (Choice, MultiChoice))
+    for place, row in enumerate(rows, 1):
+        text = f"{row.name}: {row.text}" if row.text else row.name
+        yield from theirs([f"{place}. {text}" if numbered else text])
     if more:
         yield more
 

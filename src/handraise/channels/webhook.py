@@ -31,7 +31,9 @@ from handraise.channels.safe_http import (
     place_of,
     read_url,
 )
+from handraise.model.attachments import Attachment
 from handraise.model.json_values import Json
+from handraise.model.questions import Question
 from handraise.model.thread_messages import MOST_MESSAGES, MessageKind
 from handraise.ports.channel import Message, Notice, NotSent, Response
 from handraise.wire.records import MessageRecord, QuestionRecord
@@ -61,6 +63,7 @@ _NEVER_CHANGES = frozenset(
         "expires_at",
         "replies",
         "replaces",
+        "attachments",
     }
 )
 """The parts of a question that are the same however often it is told."""
@@ -123,7 +126,7 @@ class Webhook:
     async def send(self, message: Message) -> Json:
         """Tell a system of a question, or of several that waited."""
         events: list[Json] = [
-            _event(
+            self._event(
                 message,
                 each,
                 id=each.delivery_id,
@@ -151,7 +154,7 @@ class Webhook:
     async def _tell(self, message: Message, kind: str, at: datetime, fields: frozenset[str]) -> None:
         [notice] = message.notices
         name = f"{message.id}-{kind}"
-        event = _event(
+        event = self._event(
             message,
             notice,
             id=name,
@@ -212,6 +215,42 @@ class Webhook:
         if answered.status not in _YES:
             raise status_error("it", answered, final=_GONE, now=self._now())
         return {"status": answered.status}
+
+    def _event(
+        self,
+        message: Message,
+        notice: Notice,
+        *,
+        id: str,  # noqa: A002 -- the word of CloudEvents
+        kind: str,
+        at: datetime,
+        fields: frozenset[str],
+    ) -> Json:
+        """A CloudEvent about a question; the same every time, unless somebody has written something since."""
+        question = notice.question
+        record = QuestionRecord.of(question, with_state=False).model_dump(mode="json", include=set(fields))
+        record["attachments"] = self._files(question, question.attachments)
+        data: dict[str, Json] = {"question": record, "recipient": message.recipient, "link": notice.link}
+        if fields >= _OF_THREADS:
+            data["thread"] = [
+                MessageRecord.of(each).model_dump(mode="json")
+                | {"attachments": self._files(question, each.attachments)}
+                for each in notice.thread
+            ]
+        return {
+            "specversion": "1.0",
+            "id": id,
+            "source": f"urn:handraise:workspace:{quote(question.workspace, safe='')}",
+            "type": f"{_TYPE}{kind}",
+            "subject": question.id,
+            "time": at.isoformat(),
+            "datacontenttype": "application/json",
+            "data": data,
+        }
+
+    def _files(self, question: Question, files: Sequence[Attachment]) -> Json:
+        """What files are, and where a program that may see the question downloads them. Not their bytes."""
+        return [{**each.record(), "url": self._replies.file_link(question, each)} for each in files]
 
     def _endpoint(self, to: Json) -> _Endpoint | None:
         try:
@@ -341,33 +380,6 @@ def secret_bytes(secret: str) -> bytes | None:
 
 def _signature(name: str, moment: str, body: bytes, secret: bytes) -> bytes:
     return hmac.new(secret, f"{name}.{moment}.".encode() + body, hashlib.sha256).digest()
-
-
-def _event(
-    message: Message,
-    notice: Notice,
-    *,
-    id: str,  # noqa: A002 -- the word of CloudEvents
-    kind: str,
-    at: datetime,
-    fields: frozenset[str],
-) -> Json:
-    """A CloudEvent about a question; the same every time, unless somebody has written something since."""
-    question = notice.question
-    record = QuestionRecord.of(question, with_state=False).model_dump(mode="json", include=set(fields))
-    data: dict[str, Json] = {"question": record, "recipient": message.recipient, "link": notice.link}
-    if fields >= _OF_THREADS:
-        data["thread"] = [MessageRecord.of(each).model_dump(mode="json") for each in notice.thread]
-    return {
-        "specversion": "1.0",
-        "id": id,
-        "source": f"urn:handraise:workspace:{quote(question.workspace, safe='')}",
-        "type": f"{_TYPE}{kind}",
-        "subject": question.id,
-        "time": at.isoformat(),
-        "datacontenttype": "application/json",
-        "data": data,
-    }
 
 
 def _said(said: ReplyResult) -> Response:

@@ -54,6 +54,13 @@ def mcp(
             metavar="LEVEL", help="The lowest risk of any action, whatever a model says: low, medium, high."
         ),
     ] = "medium",
+    topics: Annotated[
+        bool,
+        typer.Option(
+            "--topics",
+            help="Let a model give its question a topic: equal questions of several agents are asked once.",
+        ),
+    ] = False,
     conversation: Annotated[
         str, typer.Option(metavar="NAME", help="The conversation that the questions belong to.")
     ] = "mcp",
@@ -89,6 +96,7 @@ def mcp(
         "wait": span_of(wait),
         "expires_in": None if expires is None else span_of(expires),
         "least_risk": risk,
+        "topics": topics,
         "state_keys": () if key is None else (key,),
     }
     if http and token is None and not integration.is_loopback(host):

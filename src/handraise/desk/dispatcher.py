@@ -27,6 +27,7 @@ from handraise.model.identities import Person
 from handraise.model.json_values import Json
 from handraise.model.people import ANYONE, GROUP, may_see
 from handraise.model.questions import Question, Ref
+from handraise.model.sharing_rules import with_taker_at
 from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.ports import Directory
 from handraise.ports.channel import Channel, Message, Notice, NotSent
@@ -322,7 +323,7 @@ class Dispatcher:
         notices = [
             Notice(
                 delivery_id=each.id,
-                question=question,
+                question=with_taker_at(question, each.created_at),
                 reason=each.reason,
                 link=await self._link_to(each),
                 thread=await self._thread_of(question),

@@ -56,6 +56,7 @@ class PauseOptions(TypedDict, total=False):
     With `replies="model"` people may ask back about what the model asks with `ask_human`: give it `reply_to_person` too.
     They cannot about an approval, because a call that waits for one is either executed or rejected. With
     `replies="program"` they may ask back about everything, and your program replies beside the run: see `Desk.messages`.
+    With a `topic`, equal questions of all runs that name it are asked once. It is not used for approvals.
     """
 
     conversation: str
@@ -68,6 +69,7 @@ class PauseOptions(TypedDict, total=False):
     trace: str
     undo_for: Span
     replies: Replies
+    topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +192,8 @@ class Run:
             not pause.by_model or isinstance(about.get("form"), Approval)
         ):
             del about["replies"]
+        if isinstance(about.get("form"), Approval):
+            about.pop("topic", None)
         if pause.call is not None:
             about["tool_call"] = pause.call
         replaced = about.get("replaces")

@@ -133,6 +133,7 @@ def approved(
     def forward(*args: Any, **kwargs: Any) -> Any:
         arguments = dict(zip(made.inputs, args, strict=False)) | kwargs
         about = _about(key, options)
+        about.pop("topic", None)  # each approval is asked by itself
         about["key"] = _name(key, made.name, arguments)
         try:
             about["form"] = Approval.of(made.name, arguments, editable=editable)

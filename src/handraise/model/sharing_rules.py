@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from handraise.model.drafting import Limits, recipient_problems
 from handraise.model.errors import CannotShare
+from handraise.model.lifecycle import TAKEN_FOR
 from handraise.model.people import GROUP
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
@@ -51,3 +53,21 @@ def may_be_several(question: Question) -> bool:
     """Whether more than one person may answer: one of them who declines would end it for everyone."""
     names = question.audience
     return not names or len(names) > 1 or names[0].startswith(GROUP)
+
+
+def with_taker_at(question: Question, at: datetime) -> Question:
+    """The same question, with the person who was on it at this time as its taker, or with none.
+
+    A message is drawn from it and has no clock. It is the same if it is drawn again after somebody else took it.
+    """
+    since = None if question.taken_until is None else question.taken_until - TAKEN_FOR
+    return with_taker_now(question, at) if since is None or since <= at else _untaken(question)
+
+
+def with_taker_now(question: Question, now: datetime) -> Question:
+    """The same question, with the person who is still on it as its taker, or with none."""
+    return question if question.taker(now) is not None else _untaken(question)
+
+
+def _untaken(question: Question) -> Question:
+    return replace(question, taken_by=None, taken_until=None)

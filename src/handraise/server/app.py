@@ -39,7 +39,6 @@ from handraise.server.api.openapi import document_problems, operation_id
 from handraise.server.auth.authenticator import BEARER, Authenticator
 from handraise.server.auth.last_used import LastUsed
 from handraise.server.context import ServerContext
-from handraise.server.image_encoder import ImageEncoder
 from handraise.server.live.broadcaster import Streams
 from handraise.server.live.stream_limits import StreamLimits
 from handraise.server.live.visibility import VisibilityCache
@@ -101,7 +100,7 @@ def create_app(ctx: ServerContext) -> FastAPI:
     app.state.streams = Streams(ctx, visibility)
     app.state.rate_limits = RateLimits(ctx.settings)
     app.state.upload_slots = UploadSlots()
-    app.state.image_encoder = ImageEncoder()
+    app.state.image_encoder = ctx.image_encoder
     app.state.stream_limits = StreamLimits(ctx.settings)
     app.state.authenticator = Authenticator(ctx.directory)
     app.state.last_used = LastUsed(ctx)

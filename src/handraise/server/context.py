@@ -27,6 +27,7 @@ from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Policie
 from handraise.ports.channel import Channel
 from handraise.ports.outbox import DividedOutbox
 from handraise.server.channel_setup import Links, open_channels
+from handraise.server.image_encoder import ImageEncoder
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.passkeys.passkey_use import PasskeyUse, open_passkeys
 from handraise.server.rota_refresh import refresh_rotas
@@ -73,6 +74,7 @@ class ServerContext:
     traces: Traces
     passkeys: PasskeyUse | None = None
     channels: Mapping[str, Channel] = field(default_factory=dict)
+    image_encoder: ImageEncoder = field(default_factory=ImageEncoder)
     is_draining: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replaying: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -109,7 +111,14 @@ async def open_server(
         open_context(settings, clock=clock, metrics=metrics, traces=traces) as ctx,
         open_channels(
             settings,
-            Replies(ctx.desk, ctx.directory, ctx.outbox, locale=settings.locale, base_url=settings.base_url),
+            Replies(
+                ctx.desk,
+                ctx.directory,
+                ctx.outbox,
+                locale=settings.locale,
+                base_url=settings.base_url,
+                images=ctx.image_encoder,
+            ),
             ctx.outbox,
             channels,
         ) as opened,

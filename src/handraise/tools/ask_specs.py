@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from handraise.model.json_values import Json
 from handraise.tools.tool_arguments import MAX_CHOICES, MAX_QUESTIONS
 from handraise.tools.tool_spec import ToolSpec
@@ -11,6 +13,24 @@ REPLACES: dict[str, Json] = {
     "description": "If a person sent your question back: its question_id. You ask it again, changed. Else leave it out.",
 }
 """The parameter that names the question that is asked again."""
+
+TOPIC: dict[str, Json] = {
+    "type": "string",
+    "description": "If other agents may need to know the same: a short name of what you want to know, such as vat-rate:DE. "
+    "Agents that ask the same question with the same topic get one answer. Else leave it out.",
+}
+"""The parameter that names what is asked, across agents."""
+
+
+def with_topic(spec: ToolSpec) -> ToolSpec:
+    """The same tool, whose model may give a topic, also for each question of a batch."""
+    parameters = copy.deepcopy(spec.parameters)
+    properties = parameters["properties"]
+    properties["topic"] = TOPIC
+    if "questions" in properties:
+        properties["questions"]["items"]["properties"]["topic"] = TOPIC
+    return ToolSpec(spec.name, spec.description, parameters)
+
 
 _CHOICES = {
     "type": "array",

@@ -19,11 +19,13 @@ from handraise.tools.ask_specs import (
     ASK_HUMAN,
     CLARIFY,
     HUMAN_INTERVENTION_REQUEST,
+    with_topic,
 )
 from handraise.tools.asked_back import settled_or_asked_back
 from handraise.tools.idempotent_post import Call, Posted, origin_of, post_once
 from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result
 from handraise.tools.tool_arguments import (
+    NO_TOPIC,
     UNKNOWN_REPLACED,
     Arguments,
     Intent,
@@ -50,7 +52,7 @@ class AskTool:
 
     `run` is your name for the run in which the model makes its calls: a call id is unique within it. Give it
     if your model numbers its calls from the beginning in each run, and give the same name again after a
-    restart.
+    restart. With `topics`, the model may give a topic: equal questions of other agents with the same topic are asked once.
     """
 
     def __init__(
@@ -64,14 +66,16 @@ class AskTool:
         emit: Emit | None,
         expires_in: Span | None,
         recipients: Sequence[str],
+        topics: bool = False,
         other_names: Sequence[str] = (),
     ) -> None:
-        self.spec = spec
+        self.spec = with_topic(spec) if topics else spec
         self.conversation = conversation
         self._run = run
         self._read = read
         self._desk = desk
         self._emit = emit
+        self._topics = topics
         self._names = frozenset((spec.name, *other_names))
         self._options: QuestionOptions = {"recipients": recipients}
         if expires_in is not None:
@@ -166,7 +170,12 @@ class AskTool:
     def _intents(self, arguments: Arguments, call_id: str | None) -> tuple[Intent, ...]:
         if call_id is not None and (why := text_problem(call_id)):
             raise InvalidQuestion([Problem("call_id", why)])
-        return self._read(arguments)
+        intents = self._read(arguments)
+        if not self._topics and (named := [each for each in intents if each.topic is not None]):
+            raise InvalidQuestion(
+                [found for each in named for found in problems_for(self.spec.name, each.place, [NO_TOPIC])]
+            )
+        return intents
 
     async def _unknown_replaced(self, intents: Iterable[Intent]) -> list[Problem]:
         """A problem for each question that is to be replaced and that this tool has not asked in this conversation."""
@@ -279,10 +288,12 @@ def ask_human(
     emit: Emit | None = None,
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
+    topics: bool = False,
 ) -> AskTool:
     """A question in the person's own words or with choices, or a batch of up to 5 questions.
 
-    It waits until it is answered unless you give `expires_in`.
+    It waits until it is answered unless you give `expires_in`. With `topics`, the model may give a topic, here and in the
+    presets.
     """
     return AskTool(
         ASK_HUMAN,
@@ -293,6 +304,7 @@ def ask_human(
         emit=emit,
         expires_in=expires_in,
         recipients=recipients,
+        topics=topics,
     )
 
 
@@ -304,6 +316,7 @@ def clarify(
     emit: Emit | None = None,
     expires_in: Span | None = CLARIFY_EXPIRES_IN,
     recipients: Sequence[str] = (),
+    topics: bool = False,
 ) -> AskTool:
     """A question with up to 4 choices or an open one, or a batch of up to 5 of them.
 
@@ -318,6 +331,7 @@ def clarify(
         emit=emit,
         expires_in=expires_in,
         recipients=recipients,
+        topics=topics,
     )
 
 
@@ -329,6 +343,7 @@ def ask_clarifying_question(
     emit: Emit | None = None,
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
+    topics: bool = False,
 ) -> AskTool:
     """An open question, with the reason why it is asked. It waits forever unless you give `expires_in`."""
     return AskTool(
@@ -340,6 +355,7 @@ def ask_clarifying_question(
         emit=emit,
         expires_in=expires_in,
         recipients=recipients,
+        topics=topics,
     )
 
 
@@ -351,6 +367,7 @@ def human_intervention_request(
     emit: Emit | None = None,
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
+    topics: bool = False,
 ) -> AskTool:
     """A decision between options that the model names. It waits forever unless you give `expires_in`."""
     return AskTool(
@@ -362,6 +379,7 @@ def human_intervention_request(
         emit=emit,
         expires_in=expires_in,
         recipients=recipients,
+        topics=topics,
         other_names=("human_intervention.request",),
     )
 
@@ -373,13 +391,16 @@ def preset_tools(
     run: str | None = None,
     emit: Emit | None = None,
     recipients: Sequence[str] = (),
+    topics: bool = False,
 ) -> tuple[AskTool, AskTool, AskTool]:
     """The three presets of `ask_human`, each with its own default expiry."""
     return (
-        clarify(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
-        ask_clarifying_question(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
+        clarify(desk, conversation=conversation, run=run, emit=emit, recipients=recipients, topics=topics),
+        ask_clarifying_question(
+            desk, conversation=conversation, run=run, emit=emit, recipients=recipients, topics=topics
+        ),
         human_intervention_request(
-            desk, conversation=conversation, run=run, emit=emit, recipients=recipients
+            desk, conversation=conversation, run=run, emit=emit, recipients=recipients, topics=topics
         ),
     )
 

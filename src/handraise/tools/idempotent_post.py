@@ -109,6 +109,8 @@ async def _post(call: Call, intent: Intent, key: str) -> Question:
         about["context"] = intent.context
     if intent.replaces is not None:
         about["replaces"] = intent.replaces
+    if intent.topic is not None:
+        about["topic"] = intent.topic
     if call.id is not None:
         about["tool_call"] = call.id
     try:

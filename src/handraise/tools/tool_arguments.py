@@ -24,6 +24,9 @@ UNKNOWN_REPLACED = Problem(
 )
 """What is wrong with a call that is to replace a question that its tool has not asked in this conversation."""
 
+NO_TOPIC = Problem("topic", "there is no such parameter; leave it out")
+"""What is wrong with a call that has a topic, if the program does not let its model give one."""
+
 _DEEPEST = 10
 _LONGEST_ECHO = 200
 
@@ -35,7 +38,7 @@ Arguments = str | bytes | dict[str, Json]
 class Intent:
     """One question that a model wants to ask. `place` is its place in a batch, None outside of one.
 
-    `replaces` is the id of the question that it asks again, changed.
+    `replaces` is the id of the question that it asks again, changed. `topic` names what is asked, across agents.
     """
 
     prompt: str = field(repr=False)
@@ -44,6 +47,7 @@ class Intent:
     place: int | None = None
     echo: str | int | None = None
     replaces: str | None = None
+    topic: str | None = None
 
     @property
     def digest(self) -> str:
@@ -70,14 +74,30 @@ def read_clarify(arguments: Arguments) -> tuple[Intent, ...]:
 def read_clarifying_question(arguments: Arguments) -> tuple[Intent, ...]:
     """One open question, and why it is asked."""
     given = _validated(_ClarifyingQuestion, arguments)
-    return (Intent(prompt=given.question, form=Open(), context=given.context, replaces=given.replaces),)
+    return (
+        Intent(
+            prompt=given.question,
+            form=Open(),
+            context=given.context,
+            replaces=given.replaces,
+            topic=given.topic,
+        ),
+    )
 
 
 def read_intervention(arguments: Arguments) -> tuple[Intent, ...]:
     """A decision between options."""
     given = _validated(_Intervention, arguments)
     form = Choice(options=given.options)
-    return (Intent(prompt=given.prompt, form=form, context=given.context, replaces=given.replaces),)
+    return (
+        Intent(
+            prompt=given.prompt,
+            form=form,
+            context=given.context,
+            replaces=given.replaces,
+            topic=given.topic,
+        ),
+    )
 
 
 def json_object(arguments: Arguments) -> dict[str, Json]:
@@ -123,6 +143,7 @@ def problems_for(tool: str, place: int | None, problems: Sequence[Problem]) -> l
         "form.options": within + options,
         "context": within + "context",
         "replaces": within + "replaces",
+        "topic": within + "topic",
         "tool_call": "call_id",
     }
     return [
@@ -189,7 +210,7 @@ def _echo(raw: Json) -> Json:
 
 _Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
 _Context = Annotated[Any, pydantic.BeforeValidator(_present)]
-_Replaces = Annotated[_Text | None, pydantic.BeforeValidator(_present)]
+_Optional = Annotated[_Text | None, pydantic.BeforeValidator(_present)]
 
 
 class _Parameters(pydantic.BaseModel):
@@ -201,7 +222,8 @@ class _QuestionParameters(_Parameters):
 
     choices: tuple[Option, ...] | None = None
     multi_select: bool | None = None
-    replaces: _Replaces = None
+    replaces: _Optional = None
+    topic: _Optional = None
 
     @pydantic.model_validator(mode="after")
     def _check_choices(self) -> Self:
@@ -224,6 +246,8 @@ class _OneOrSeveral(_QuestionParameters):
             raise _parameter_error("choices belong in each of the questions")
         if self.questions is not None and self.replaces is not None:
             raise _parameter_error("replaces belongs in each of the questions")
+        if self.questions is not None and self.topic is not None:
+            raise _parameter_error("topic belongs in each of the questions")
         return self
 
 
@@ -260,14 +284,16 @@ class _Clarify(_OneOrSeveral):
 class _ClarifyingQuestion(_Parameters):
     question: _Text
     context: _Context = None
-    replaces: _Replaces = None
+    replaces: _Optional = None
+    topic: _Optional = None
 
 
 class _Intervention(_Parameters):
     prompt: _Text
     options: Annotated[tuple[Option, ...], pydantic.BeforeValidator(_some_options)]
     context: _Context = None
-    replaces: _Replaces = None
+    replaces: _Optional = None
+    topic: _Optional = None
 
 
 _P = TypeVar("_P", bound=_Parameters)
@@ -324,6 +350,7 @@ def _intent(
         place=place,
         echo=echo,
         replaces=given.replaces,
+        topic=given.topic,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from handraise.channels.discord.markup import escaped, length_of
 from handraise.channels.discord.messages import LONGEST, Rendered
 from handraise.channels.http_errors import Refused, exchange, refusal, wait_of
 from handraise.channels.payloads import as_json
+from handraise.channels.sent_files import SentFile
 from handraise.ports.channel import NotSent
 
 SUPPRESS_EMBEDS, EPHEMERAL = 1 << 2, 1 << 6
@@ -54,10 +55,10 @@ class DiscordApi:
             self._rooms[user] = id_in(made)
         return self._rooms[user]
 
-    async def post(self, room: str, body: Mapping[str, Any]) -> str:
-        """Send a message, and return its id."""
+    async def post(self, room: str, body: Mapping[str, Any], files: Sequence[SentFile] = ()) -> str:
+        """Send a message, perhaps with files, and return its id."""
         try:
-            return id_in(await self.call("POST", f"/channels/{room}/messages", body))
+            return id_in(await self.call("POST", f"/channels/{room}/messages", body, files=files))
         except Refused as refused:
             if refused.code == _UNKNOWN_CHANNEL:
                 self._rooms = {user: known for user, known in self._rooms.items() if known != room}
@@ -73,20 +74,28 @@ class DiscordApi:
         await self.call("PATCH", where, body, named="/webhooks/…/messages/@original", bare=True)
 
     async def call(
-        self, method: str, path: str, body: Mapping[str, Any], *, named: str | None = None, bare: bool = False
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        named: str | None = None,
+        bare: bool = False,
+        files: Sequence[SentFile] = (),
     ) -> dict[str, Any]:
         """Call the API; raises `NotSent`. A `bare` call is authorised by its address alone."""
         if not bare and (quiet := self._quiet_until - time.monotonic()) > 0:
             raise NotSent("Discord asked the whole bot to wait", after=timedelta(seconds=quiet))
         what = f"{method} {named or path}"
-        headers = {"content-type": "application/json", "user-agent": _AGENT}
+        headers = {"user-agent": _AGENT}
         if not bare:
             headers["authorization"] = f"Bot {self._token}"
         request = httpx2.Request(
             method,
             f"{self._url}{path}",
-            headers=headers,
-            content=as_json(body),
+            headers=headers if files else headers | {"content-type": "application/json"},
+            content=None if files else as_json(body),
+            files=_parts(body, files) if files else None,
             extensions={"timeout": _TIMEOUT.as_dict()},
         )
         answer, told = await exchange(self._send(request), "Discord", what)
@@ -112,6 +121,15 @@ class DiscordApi:
         finally:
             await answer.aclose()
         return answer
+
+
+def _parts(body: Mapping[str, Any], files: Sequence[SentFile]) -> list[tuple[str, Any]]:
+    """A message with files, as the parts of a form."""
+    said = ("payload_json", (None, as_json(body), "application/json"))
+    return [
+        said,
+        *((f"files[{at}]", (each.name, each.data, each.media_type)) for at, each in enumerate(files)),
+    ]
 
 
 def message_of(rendered: Rendered) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ from handraise.channels.discord.messages import render_bundle, render_outcome, r
 from handraise.channels.discord.signatures import is_genuine, read_key
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import InvalidPayload, read_object
+from handraise.channels.sent_files import SentFile
 from handraise.model.errors import RequestConflict
 from handraise.model.json_values import Json
 from handraise.model.problems import HandraiseError
@@ -69,9 +70,10 @@ class Discord(ChatChannel[tuple[str, str], str]):
     name = CHANNEL
     service = "Discord"
     receipt = ("channel", "message")
+    brings_files = True
 
     def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:
-        super().__init__()
+        super().__init__(replies)
         self._api = api
         self._key = read_key(public_key)
         self._incoming = InteractionHandler(api, replies, self._tasks)
@@ -96,11 +98,12 @@ class Discord(ChatChannel[tuple[str, str], str]):
 
     async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> tuple[str, Any]:
         """Post a message. Discord recognises the same one within minutes by the name that we give it."""
-        nonce = as_base64(hashlib.sha256(name.encode()).digest()[:16])
-        body = {**body, "nonce": nonce, "enforce_nonce": True}
-        if below is not None:
-            body["message_reference"] = {"message_id": below, "fail_if_not_exists": False}
-        return place, await self._api.post(place, body)
+        return place, await self._api.post(place, _named(body, name, below))
+
+    async def _post_files(self, place: str, sent: Any, files: Sequence[SentFile], name: str, /) -> None:
+        described = [{"id": number, "filename": each.name} for number, each in enumerate(files)]
+        body = {"allowed_mentions": {"parse": []}, "attachments": described}
+        await self._api.post(place, _named(body, name, sent), files)
 
     async def _edit(self, place: str, sent: Any, body: dict[str, Any], /) -> None:
         await self._api.edit(place, sent, body)
@@ -141,3 +144,11 @@ class Discord(ChatChannel[tuple[str, str], str]):
         except InvalidPayload:
             body = text_message(gettext(TRY_AGAIN))
         await self._api.follow_up(str(payload.get("application_id")), str(payload.get("token")), body)
+
+
+def _named(body: dict[str, Any], name: str, below: Any) -> dict[str, Any]:
+    """A message with a name by which Discord recognises it, in reply to another or not."""
+    named = {**body, "nonce": as_base64(hashlib.sha256(name.encode()).digest()[:16]), "enforce_nonce": True}
+    if below is not None:
+        named["message_reference"] = {"message_id": below, "fail_if_not_exists": False}
+    return named

@@ -38,6 +38,7 @@ from handraise.channels.email.server_urls import MailServer, address_in
 from handraise.channels.email.smtp import SmtpRelay
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, is_message
 from handraise.channels.message_texts import heading_of, tells_several, why_now
+from handraise.channels.sent_files import files_of
 from handraise.channels.typed_messages import read_message
 from handraise.channels.webhook import genuine
 from handraise.model.deliveries import Reason
@@ -363,15 +364,8 @@ class Email:
         await self._relay.hand_over(mail, sender=self._sender.addr_spec, to=to)
 
     async def _files(self, notice: Notice) -> Sequence[tuple[str, bytes]]:
-        """The files that a mail brings along: those of a new question or of the last reply, unless they are too large."""
-        match notice.reason:
-            case "asked" | "escalated":
-                files = notice.question.attachments
-            case "replied":
-                replies = [each for each in notice.thread if each.kind == "replied"]
-                files = replies[-1].attachments if replies else ()
-            case _:
-                files = ()
+        """The files that a mail brings along, unless they are too large."""
+        files = files_of(notice)
         if not files or sum(each.size for each in files) > _MOST_ATTACHED:
             return ()
         try:

@@ -23,10 +23,12 @@ from handraise.channels.message_texts import (
     heading_of,
     is_shown,
     name_of,
+    previews_title,
     prompt_of,
     quoted,
     report_of,
     rows_of,
+    short_previews,
     why_now,
 )
 from handraise.model.errors import MissingExtra
@@ -34,6 +36,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoic
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.brief_text import Preview
 from handraise.presentation.line_wrap import wrapped
 from handraise.presentation.markdown_html import HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines
@@ -161,6 +164,7 @@ class QuestionView:
     link: str
     how: str | None
     thread: ThreadText
+    previews: Sequence[Preview]
 
 
 def brand(server: str) -> str:
@@ -175,7 +179,14 @@ def render_question(message: Message, notice: Notice, *, how: str | None, server
     return Rendered(
         subject=subject_of(notice.question, notice.reason),
         text="\n".join([*_question_text(view), *_foot_text(foot)]),
-        html=_html("question.html", title=view.heading, view=view, foot=foot, server=server),
+        html=_html(
+            "question.html",
+            title=view.heading,
+            view=view,
+            previews_title=previews_title(),
+            foot=foot,
+            server=server,
+        ),
     )
 
 
@@ -269,6 +280,7 @@ def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
     approval = form if isinstance(form, Approval) else None
     prompt, cut = prompt_of(question)
     rows, more = rows_of(form)
+    previews = short_previews(form)
     return QuestionView(
         heading=heading_of(question),
         why=why_now(notice.reason),
@@ -282,12 +294,13 @@ def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
         risk=str(risk_text(approval)) if approval else None,
         risky=approval is not None and approval.risk == "high",
         cuts=list(filter(None, (cut, more))),
-        facts=list(facts_of(question)),
+        facts=list(facts_of(question, previews=bool(previews))),
         buttons=list(_buttons(form, notice.link, rows)),
         lead=_lead(form),
         link=notice.link,
         how=how,
         thread=conversation_of(notice),
+        previews=previews,
     )
 
 
@@ -339,6 +352,9 @@ def _question_text(view: QuestionView) -> Iterator[str]:
     for place, row in enumerate(view.rows, 1):
         number = f"{place}. " if view.numbered else ""
         yield from _boxed(f"{number}{row.name}" + (f": {row.text}" if row.text else ""))
+    for place, each in enumerate(view.previews):
+        yield from (_EDGE.rstrip(),) if place else ("", previews_title(), "")
+        yield from (*_boxed(f"{each.label}:"), *_prompt(each.text))
     if view.brief:
         yield from ("", view.brief.heading, "", *_boxed("\n".join(view.brief.lines)))
         if view.brief.more:

@@ -83,6 +83,21 @@ class SlackApi:
         body = urlencode(fields, errors="replace").encode()
         return await self._post(method, body, "application/x-www-form-urlencoded")
 
+    async def upload(self, name: str, data: bytes) -> str:
+        """Upload a file that nobody can see yet, and return its id; raises `NotSent`."""
+        made = await self.read("files.getUploadURLExternal", filename=name, length=str(len(data)))
+        match made:
+            case {"upload_url": str(url), "file_id": str(file)} if self._is_own(url, "files"):
+                pass
+            case _:
+                raise NotSent("Slack did not say where to upload a file", again=False)
+        # The address is the permission: whoever is there need not have our token.
+        request = self._client.post(url, content=data, headers={"content-type": "application/octet-stream"})
+        answer = await answer_to(request, "Slack", "an upload")
+        if not answer.is_success:
+            raise NotSent(f"Slack answered {answer.status_code} to an upload", again=False)
+        return file
+
     async def tell(self, response_url: object, text: str, *, replaces: bool = False) -> None:
         """Say something that only one person sees, in answer to what they did; raises `NotSent`.
 
@@ -104,8 +119,12 @@ class SlackApi:
 
     def is_slack(self, url: str) -> bool:
         """Whether an address is Slack's own: where the API is, or where answers to what people do are taken."""
+        return self._is_own(url, "hooks")
+
+    def _is_own(self, url: str, name: str) -> bool:
+        """Whether an address is where the API is, or at the host of Slack with this name."""
         ours = urlsplit(self._url)
-        hosts = {(ours.hostname, ours.port), (f"hooks.{ours.hostname}", None)}
+        hosts = {(ours.hostname, ours.port), (f"{name}.{ours.hostname}", None)}
         try:
             given = urlsplit(url)
             host = (given.hostname, given.port)

@@ -6,7 +6,7 @@ import asyncio
 import re
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,6 +16,7 @@ import httpx2
 from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import InvalidPayload, read_object
+from handraise.channels.sent_files import SentFile
 from handraise.channels.slack.api import SlackApi
 from handraise.channels.slack.blocks import Block
 from handraise.channels.slack.interactions import (
@@ -84,9 +85,10 @@ class Slack(ChatChannel[str, str]):
     name = CHANNEL
     service = "Slack"
     receipt = ("channel", "ts")
+    brings_files = True
 
     def __init__(self, api: SlackApi, replies: Replies, signing_secret: str | None) -> None:
-        super().__init__()
+        super().__init__(replies)
         self._api = api
         self._secret = signing_secret
         self._incoming = InteractionHandler(api, replies, self._tasks)
@@ -126,6 +128,17 @@ class Slack(ChatChannel[str, str]):
                 return channel, ts
             case _:
                 raise NotSent("Slack did not say where the message is", arrived_perhaps=True)
+
+    async def _post_files(self, place: str, sent: Any, files: Sequence[SentFile], _: str, /) -> None:
+        """Upload files and share them in the thread of a message. Until then nobody else can see them.
+
+        Slack cannot recognise a second copy: if a message may have arrived, its files may come twice.
+        """
+        uploaded = [
+            {"id": await self._api.upload(each.name, each.data), "title": each.name} for each in files
+        ]
+        shared = {"files": uploaded, "channel_id": place, "thread_ts": sent}
+        await self._api.call("files.completeUploadExternal", shared)
 
     async def _edit(self, place: str, sent: Any, body: dict[str, Any], /) -> None:
         await self._api.call("chat.update", {"channel": place, "ts": sent, **body})

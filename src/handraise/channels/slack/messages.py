@@ -10,13 +10,18 @@ from dataclasses import dataclass, field
 
 from handraise.channels.message_texts import (
     aside_label,
+    attached_text,
     brought_of,
     decline_label,
+    previews_title,
     rest_text,
     send_back_label,
+    sharing_notes,
+    short_previews,
     sign_in_to_decide,
     tells_several,
     waiting_text,
+    with_longest_taker,
 )
 from handraise.channels.slack.block_texts import (
     action_text,
@@ -80,6 +85,7 @@ _LONGEST_PROMPT = 3_000
 _MOST_LINES = 30
 _BESIDE_AN_ACTION = 1_200
 _LINES_BESIDE_AN_ACTION = 12
+_MOST_PREVIEW_LINES = 60
 _AFTERWARDS = 600
 _LONGEST_THREAD = 2_500
 _EXCERPT = 120
@@ -140,7 +146,8 @@ def shows_action(question: Question) -> bool:
     if size_of(question.form.action.arguments) > LARGEST:
         return False
     # A link is short compared with the rest; this one is longer than any of ours.
-    likely = Notice(delivery_id="", question=question, reason="escalated", link="https://" + "x" * 1_000)
+    longest = with_longest_taker(question)
+    likely = Notice(delivery_id="", question=longest, reason="escalated", link="https://" + "x" * 1_000)
     form = question.form
     return in_every_language(lambda: fits(_approval(likely, form, NO_THREAD)))
 
@@ -160,17 +167,21 @@ def _candidates(notice: Notice) -> Iterator[tuple[list[Block], int | None]]:
         last = last_messages(question, notice.thread, waits=thread.waits) if question.thread else NO_THREAD
         end = conversation(last)
         why = gettext("This action is too large to be shown here in full, so it is decided in the inbox.")
-        told = small(too_long_to_approve() if is_shown else why)
-        yield [*_head(question, notice), *end, small(risk_of(form)), told, _foot(notice, thread=False)], None
+        elsewhere = small(too_long_to_approve() if is_shown else why)
+        about = [small(risk_of(form)), *_notes(question), elsewhere]
+        yield [*_head(question, notice), *end, *about, _foot(notice, thread=False)], None
         return
-    head, said, told = _head(question, notice), conversation(thread), small(facts(question))
+    head, said = _head(question, notice), conversation(thread)
+    told = [small(facts(question)), *_notes(question)]
     options = form.options if isinstance(form, (Choice, MultiChoice)) else ()
     if length_of(options) <= LARGEST:
-        tail = [told, *_controls(notice, short=False), _foot(notice)]
-        yield [*head, *said, *list_of(options), *tail], thread.seen
-    yield [*head, *said, told, *_controls(notice, short=True), _foot(notice)], thread.seen
-    yield [*head, told, *_controls(notice, short=True), _foot(notice)], None
-    yield [*head, told, _foot(notice)], None
+        asked, controls = [*head, *said, *list_of(options)], [*told, *_controls(notice, short=False)]
+        if previews := _previews(question):
+            yield [*asked, *previews, *controls, _foot(notice, previews=True)], thread.seen
+        yield [*asked, *controls, _foot(notice)], thread.seen
+    yield [*head, *said, *told, *_controls(notice, short=True), _foot(notice)], thread.seen
+    yield [*head, *told, *_controls(notice, short=True), _foot(notice)], None
+    yield [*head, *told, _foot(notice)], None
 
 
 def _head(question: Question, notice: Notice | None = None) -> list[Block]:
@@ -188,6 +199,24 @@ def _head(question: Question, notice: Notice | None = None) -> list[Block]:
     return [rich(*parts)]
 
 
+def _notes(question: Question) -> list[Block]:
+    """Who is on it, what it replaces, and which files belong to it."""
+    files = [attached_text(question.attachments)] if question.attachments else []
+    return [small(each) for each in (*sharing_notes(question), *files)]
+
+
+def _previews(question: Question) -> list[Block]:
+    """What the agent shows of the options, if that is short."""
+    previews = short_previews(question.form)
+    if not previews:
+        return []
+    parts = [line(words(previews_title(), bold=True))]
+    for each in previews:
+        shown, _ = quoted_start(each.text, _LONGEST_PROMPT, _MOST_PREVIEW_LINES)
+        parts += [quote(words(each.label, bold=True)), shown]
+    return [rich(*parts)]
+
+
 def _brought(who: str, reason: str | None) -> Iterator[Block]:
     """Who brought somebody in, and why."""
     yield line(words(f"{who}:" if reason else f"{who}."))
@@ -195,8 +224,8 @@ def _brought(who: str, reason: str | None) -> Iterator[Block]:
         yield quote(words(reason))
 
 
-def _foot(notice: Notice, *, thread: bool = True) -> Block:
-    has_more = notice.question.context is not None or previews_of(notice.question.form)
+def _foot(notice: Notice, *, thread: bool = True, previews: bool = False) -> Block:
+    has_more = notice.question.context is not None or (previews_of(notice.question.form) and not previews)
     more = [gettext("There is more about it there.")] if has_more else []
     reply = [gettext("Or reply in the thread of this message.")] if thread else []
     return rich(line(_page_link(notice), words(" ".join((".", *more, *reply)))))
@@ -279,6 +308,7 @@ def _approval(notice: Notice, form: Approval, thread: ThreadText) -> list[Block]
         *brief_said(form),
         rich(line(words(gettext("What will be executed"), bold=True)), literal(action_text(form))),
         small(risk_of(form)),
+        *_notes(question),
     ]
     if form.risk == "high":
         return [*action, small(sign_in_to_decide()), _foot(notice, thread=False)]

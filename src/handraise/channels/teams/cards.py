@@ -33,7 +33,7 @@ from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, shown
 from handraise.channels.teams.references import SeenCodes, build_reference
 from handraise.model.decisions import decision_of
 from handraise.model.deliveries import Reason
-from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open, takes_files
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, takes_files
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Draft, Question
@@ -135,9 +135,9 @@ def can_be_decided(question: Question) -> bool:
         return True
     # A link is short compared with the rest; this one is longer than any of ours.
     likely = "https://" + "x" * 500
-    form = question.form
+    form, longest = question.form, message_texts.with_longest_taker(question)
     return form.risk != "high" and in_every_language(
-        lambda: _approval(question, likely, "escalated", NO_THREAD, _NO_CODES) is not None
+        lambda: _approval(longest, likely, "escalated", NO_THREAD, _NO_CODES) is not None
     )
 
 
@@ -173,6 +173,7 @@ def _candidates(
                     *(_brief(form) if action else ()),
                     *action,
                     ours(str(risk_text(form))),
+                    *_facts(question),
                     small(why),
                 ]
                 yield card([*_head(question, reason, longest), *tail], [link(url)])
@@ -185,6 +186,9 @@ def _candidates(
             for longest in _PROMPTS:
                 if _has_room(question):
                     head = [*_head(question, reason, longest), *_conversation(said)]
+                    if previews := _previews(form):
+                        facts = _facts(question, previews=True)
+                        yield card([*head, *previews, *facts, *_answers(question, url)], last)
                     yield card([*head, *_facts(question), *_answers(question, url)], last)
         yield card([*_head(question, reason, _PROMPTS[1]), *_facts(question), small(gettext(_INBOX))], last)
     yield card([*_head(question, reason, _PROMPTS[-1]), small(gettext(_INBOX))], [link(url)])
@@ -222,8 +226,19 @@ def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
     ]
 
 
-def _facts(question: Question) -> list[Element]:
-    return [small(each) for each in message_texts.facts_of(question)]
+def _facts(question: Question, *, previews: bool = False) -> list[Element]:
+    return [small(each) for each in message_texts.facts_of(question, previews=previews)]
+
+
+def _previews(form: AnyForm) -> list[Element]:
+    """What the agent shows of the options, if that is short."""
+    previews = message_texts.short_previews(form)
+    if not previews:
+        return []
+    made = [ours(message_texts.previews_title(), weight="Bolder")]
+    for each in previews:
+        made += [theirs(line(words(each.label, weight="Bolder"))), markdown(each.text)]
+    return made
 
 
 def _has_room(question: Question) -> bool:

@@ -79,6 +79,7 @@ async def open_teams(
             InteractionHandler(replies, Threads(replies, workspace), tenant, codes),
             Services(service_urls),
             tenant,
+            replies=replies,
             codes=codes,
         )
         try:
@@ -102,9 +103,10 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
         services: Services,
         tenant: str,
         *,
+        replies: Replies,
         codes: SeenCodes,
     ) -> None:
-        super().__init__()
+        super().__init__(replies)
         self._connector = connector
         self._tokens = tokens
         self._incoming = incoming

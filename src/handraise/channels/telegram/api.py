@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -18,6 +18,7 @@ import httpx2
 
 from handraise.channels.http_errors import Refused, exchange, refusal
 from handraise.channels.payloads import as_json, object_in
+from handraise.channels.sent_files import SentFile
 from handraise.ports.channel import NotSent
 
 TELEGRAM = "https://api.telegram.org"
@@ -47,6 +48,28 @@ class BotApi:
             headers={"content-type": "application/json"},
             timeout=httpx2.Timeout(within, connect=_CONNECT_WITHIN),
         )
+        return await self._result(request, method)
+
+    async def send_file(
+        self, kind: Literal["photo", "document"], chat: int, file: SentFile, *, reply_to: object
+    ) -> None:
+        """Send a file in reply to a message; raises `NotSent`. Telegram must not guess what a document is."""
+        method = "sendPhoto" if kind == "photo" else "sendDocument"
+        fields: dict[str, Any] = {"chat_id": str(chat)}
+        if kind == "document":
+            fields["disable_content_type_detection"] = "true"
+        if is_number(reply_to):
+            reply = {"message_id": reply_to, "allow_sending_without_reply": True}
+            fields["reply_parameters"] = as_json(reply).decode()
+        request = self._client.post(
+            f"{self._url}/{method}",
+            data=fields,
+            files={kind: (file.name, file.data, file.media_type)},
+            timeout=httpx2.Timeout(_WITHIN, connect=_CONNECT_WITHIN),
+        )
+        await self._result(request, method)
+
+    async def _result(self, request: Awaitable[httpx2.Response], method: str) -> Any:
         answer, told = await exchange(request, "Telegram", method)
         if answer.is_success and told.get("ok") is True and "result" in told:
             return told["result"]

@@ -7,7 +7,7 @@ import hmac
 import logging
 import random
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import object_in, read_object
+from handraise.channels.sent_files import SentFile
 from handraise.channels.telegram.api import TELEGRAM, BotApi, open_api
 from handraise.channels.telegram.interactions import CHANNEL, InteractionHandler
 from handraise.channels.telegram.messages import render_bundle, render_outcome, render_question
@@ -71,6 +72,7 @@ class Telegram(ChatChannel[int, int]):
     name = CHANNEL
     service = "Telegram"
     receipt = ("chat", "message")
+    brings_files = True
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class Telegram(ChatChannel[int, int]):
         base_url: str,
         webhook_secret: str | None,
     ) -> None:
-        super().__init__()
+        super().__init__(replies)
         self._api = api
         self._references = references
         self._secret = None if webhook_secret is None else webhook_secret.encode()
@@ -116,6 +118,19 @@ class Telegram(ChatChannel[int, int]):
             if moved is None:
                 raise
         return moved, await self._api.send(moved, body, reply_to=below)
+
+    async def _post_files(self, place: int, sent: Any, files: Sequence[SentFile], _: str, /) -> None:
+        """Send each file in reply to a message: an image that Telegram takes as one is shown."""
+        for each in files:
+            if each.is_image:
+                try:
+                    await self._api.send_file("photo", place, each, reply_to=sent)
+                    continue
+                except Refused as refused:
+                    if refused.again:
+                        raise
+                    # Telegram shows no image that is very wide or very high; it takes it as a file.
+            await self._api.send_file("document", place, each, reply_to=sent)
 
     async def _edit(self, place: int, sent: Any, body: dict[str, Any], /) -> None:
         await self._api.edit("editMessageText", place, sent, body)

@@ -29,6 +29,7 @@ from handraise.channels.message_texts import (
     tells_several,
     waiting_text,
     why_now,
+    with_longest_taker,
 )
 from handraise.channels.telegram.entities import (
     Piece,
@@ -269,7 +270,7 @@ class _Shown:
 
 def _level(question: Question, thread: ThreadText) -> Level:
     """The most that fits, whatever the reason and the link."""
-    form = question.form
+    form, question = question.form, with_longest_taker(question)
     for each in _LEVELS:
         if each.is_full and isinstance(form, Approval) and not is_shown(form):
             continue

@@ -35,7 +35,7 @@ from handraise import (
 from handraise.forms import Risk
 from handraise.integrations.mcp.client_user import ClientPerson, Taken
 from handraise.integrations.mcp.elicitation import Elicitation, Unshowable, elicitation_of
-from handraise.integrations.mcp.tools import SPECS, Call, invalid, read_call, told
+from handraise.integrations.mcp.tools import ASK, SPECS, SPECS_WITH_TOPICS, Call, invalid, read_call, told
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
 from handraise.tools import AskTool, Interrupt
@@ -64,13 +64,15 @@ def mcp_server(
     wait: Span = WAIT,
     expires_in: Span | None = None,
     least_risk: Risk = "medium",
+    topics: bool = False,
     state_keys: Sequence[str | bytes] = (),
 ) -> Server[Any]:
     """Make a server with the tools, which asks in the name of the desk's asker.
 
     A call waits for at most `wait`. With a `person`, clients that support elicitation show them the question;
     their answer is only asserted by the client, which is too weak to approve an action of high risk. Every
-    action has at least the risk `least_risk`, whatever a model says. `state_keys` are secrets of at least 32
+    action has at least the risk `least_risk`, whatever a model says. With `topics`, a model may give its question a
+    topic: equal questions of other agents with the same topic are asked once. `state_keys` are secrets of at least 32
     bytes that all servers behind one address share; without them a form that was shown before a restart
     cannot be sent after it.
     """
@@ -84,6 +86,7 @@ def mcp_server(
         wait=seconds_of(wait),
         expires_in=expires_in,
         least_risk=least_risk,
+        topics=topics,
     )
     server = AskingServer(
         "handraise",
@@ -150,6 +153,7 @@ class Calls:
         wait: float,
         expires_in: Span | None,
         least_risk: Risk,
+        topics: bool,
     ) -> None:
         self._desk = desk
         self._person = person
@@ -158,6 +162,7 @@ class Calls:
         self._wait = wait
         self._expires_in = expires_in
         self._least_risk = least_risk
+        self._topics = topics
         self._dismissed: dict[str, None] = {}
 
     async def list_tools(
@@ -173,7 +178,7 @@ class Calls:
                     input_schema=spec.parameters,
                     annotations=types.ToolAnnotations(destructive_hint=False, open_world_hint=True),
                 )
-                for spec in SPECS.values()
+                for spec in (SPECS_WITH_TOPICS if self._topics else SPECS).values()
             ]
         )
 
@@ -240,6 +245,7 @@ class Calls:
             emit=None,
             expires_in=self._expires_in,
             recipients=self._recipients,
+            topics=self._topics and call.tool == ASK,
         )
         tool.let_people_ask_back()
         asked = await tool.start({}, call_id=_call_id(ctx, call))

@@ -25,7 +25,7 @@ from handraise.errors import AlreadyConsumed
 from handraise.forms import AnyForm, Brief, Link, Risk, coerce_choices, form_from_schema
 from handraise.model.json_values import Json, json_problems
 from handraise.tools import Intent, ToolSpec, to_tool_result
-from handraise.tools.ask_specs import OPTION, REPLACES
+from handraise.tools.ask_specs import OPTION, REPLACES, with_topic
 from handraise.tools.asked_back import messages_to_model
 from handraise.tools.reply_tool import REPLY, Reply
 
@@ -63,6 +63,7 @@ class _Ask(_Arguments):
     context: Any = None
     key: _Text | None = None
     replaces: _Text | None = None
+    topic: _Text | None = None
 
 
 class _Approve(_Arguments):
@@ -113,7 +114,13 @@ def read_call(tool: str, arguments: dict[str, Json], *, least_risk: Risk) -> Cal
         action = _validated(_Approve, arguments)
         return Call(tool=tool, intent=_approval(action, least_risk), key=action.key, wait=action.wait_seconds)
     given = _validated(_Ask, arguments)
-    intent = Intent(prompt=given.question, form=_form(given), context=given.context, replaces=given.replaces)
+    intent = Intent(
+        prompt=given.question,
+        form=_form(given),
+        context=given.context,
+        replaces=given.replaces,
+        topic=given.topic,
+    )
     return Call(tool=tool, intent=intent, key=given.key, wait=given.wait_seconds)
 
 
@@ -363,3 +370,7 @@ SPECS = {
         {**REPLY.parameters, "properties": {**REPLY.parameters["properties"], "wait_seconds": _WAIT}},
     ),
 }
+"""The four tools by name, without topics."""
+
+SPECS_WITH_TOPICS = {**SPECS, ASK: with_topic(SPECS[ASK])}
+"""The same if a model may give a topic."""
