@@ -1269,53 +1269,59 @@ with recursive by_transaction (low, high) as (
     union all
     select case when e.at >= :at::timestamptz then t.low else m.middle end, case when e.at >= :at::timestamptz then m.middle else t.high end
     from by_transaction as t
-    cross join lateral (select (t.low + t.high) / 2 as middle) as m
+    -- Cast apart: with row-level security, an index is searched only for what needs no cast there.
+    cross join lateral (
+        select (t.low + t.high) / 2 as middle, ((t.low + t.high) / 2)::text::xid8 as transaction offset 0
+    ) as m
     left join lateral (
         select w.at
         from handraise.events as w
-        where w.workspace = :workspace and w.transaction <= m.middle::text::xid8
+        where w.workspace = :workspace and w.transaction <= m.transaction
         order by w.transaction desc, w.number desc
         limit 1
     ) as e on true
     where t.high - t.low > 1
 ),
-transaction as (
-    select t.high from by_transaction as t where t.high - t.low <= 1 limit 1
+transaction as materialized (
+    select t.high::text::xid8 as id from by_transaction as t where t.high - t.low <= 1 limit 1
 ),
-by_number (low, high) as (
-    select
-        0::bigint,
-        (
-            select w.number
-            from handraise.events as w
-            where w.workspace = :workspace and w.transaction = (select t.high::text::xid8 from transaction as t)
-            order by w.transaction desc, w.number desc
-            limit 1
-        )
+by_number (transaction, low, high) as (
+    select t.id, 0::bigint, newest.number
+    from transaction as t
+    cross join lateral (
+        select w.number
+        from handraise.events as w
+        where w.workspace = :workspace and w.transaction = t.id
+        order by w.transaction desc, w.number desc
+        limit 1
+    ) as newest
     union all
-    select case when e.at >= :at::timestamptz then n.low else m.middle end, case when e.at >= :at::timestamptz then m.middle else n.high end
+    select
+        n.transaction,
+        case when e.at >= :at::timestamptz then n.low else m.middle end,
+        case when e.at >= :at::timestamptz then m.middle else n.high end
     from by_number as n
-    cross join lateral (select (n.low + n.high) / 2 as middle) as m
+    cross join lateral (select (n.low + n.high) / 2 as middle offset 0) as m
     left join lateral (
         select w.at
         from handraise.events as w
-        where w.workspace = :workspace and w.transaction = (select t.high::text::xid8 from transaction as t)
-            and w.number <= m.middle
+        where w.workspace = :workspace and w.transaction = n.transaction and w.number <= m.middle
         order by w.transaction desc, w.number desc
         limit 1
     ) as e on true
     where n.high - n.low > 1
 )
 select found.transaction, found.number
-from (
+from by_number as n
+cross join lateral (
     select w.transaction, w.number, w.at
     from handraise.events as w
-    where w.workspace = :workspace and w.transaction = (select t.high::text::xid8 from transaction as t)
-        and w.number <= (select n.high from by_number as n where n.high - n.low <= 1 limit 1)
+    where w.workspace = :workspace and w.transaction = n.transaction and w.number <= n.high
     order by w.transaction desc, w.number desc
     limit 1
 ) as found
-where found.at >= :at::timestamptz;
+where n.high - n.low <= 1 and found.at >= :at::timestamptz
+limit 1;
 
 -- name: endings
 -- How questions ended since an instant, newest first, in few words. The walk and its edge are as in `settled`.
