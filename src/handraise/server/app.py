@@ -46,6 +46,7 @@ from handraise.server.middleware.security import STATIC, RateLimits, SecurityMid
 from handraise.server.observability import RequestLogMiddleware
 from handraise.server.uploads import UploadSlots
 from handraise.server.web import api_page, embedded_question, sign_in
+from handraise.server.web.error_pages import add_error_pages
 from handraise.server.web.inbox import (
     account_page,
     app_manifest,
@@ -60,7 +61,7 @@ from handraise.server.web.inbox import (
     settled_page,
     stops_page,
 )
-from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
+from handraise.server.web.pages import STATIC_FILES
 
 API: tuple[APIRouter, ...] = (
     question_routes.router,
@@ -142,7 +143,7 @@ def _application() -> _Application:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     add_error_handlers(app)
-    handle_unknown_pages(app)
+    add_error_pages(app)
     document_problems(app)
     return app
 
