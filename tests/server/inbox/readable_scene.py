@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from handraise import Approval, Brief, Question
+from handraise import Approval, Question
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.briefs import Brief
 from handraise.model.provenance import Provenance
 from handraise.testing import ManualClock
 

@@ -201,7 +201,8 @@ def _argument(name: str, value: Json, around: Mapping[str, Json]) -> ValueView:
     if not isinstance(made, Plain) or not made.quoted:
         return made
     folded = name.casefold()
-    language = declared_language(name, around) if made.is_long or folded in _CODE else None
+    declares = folded in _CODE or (made.is_long and folded not in _PROSE)
+    language = declared_language(name, around) if declares else None
     language = language or detected_language(made.text)
     is_code = language is not None or folded in _CODE or (made.is_long and folded not in _PROSE)
     return replace(made, code=is_code, language=language)
