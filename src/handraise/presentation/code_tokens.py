@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from handraise.presentation.code_language import LONGEST_COLOURED, Language
 
 TokenKind: TypeAlias = Literal[
     "plain", "comment", "string", "number", "keyword", "name", "gone", "new", "meta"
 ]
+
+TOKEN_KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
 
 _MOST_TOKENS = 10_000
 """After so many pieces, the rest is one piece: each becomes an element of a page."""
