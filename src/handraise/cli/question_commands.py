@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
@@ -35,7 +35,7 @@ from handraise.model.forms import AnyForm
 from handraise.model.outcomes import Status
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.ports.settled_filter import ANY_END, ENDED, Ended, SettledFilter
+from handraise.ports.settled_filter import ANY_END, ENDED, SettledFilter
 from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.sharing_text import taken_text
 from handraise.presentation.translation import gettext, grouped, ngettext
@@ -109,7 +109,7 @@ def list_questions(
     ending = SettledFilter(
         since=None if since is None else instant_of(since),
         until=None if until is None else instant_of(until),
-        outcome=cast("Ended | None", outcome),
+        outcome=outcome,
         by=by,
     )
     found, others, me = as_person(work, name=name, workspace=workspace)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
@@ -136,10 +136,12 @@ async def test_readable_pages_pass_axe(
                 await tab.screenshot(path=str(Path(PICTURES) / f"{name}-top-{theme}.png"))
 
 
-def row(tab: Page, question_id: str) -> object:
+def row(tab: Page, question_id: str) -> Locator:
     return tab.locator(f"[data-settled='{question_id}']")
 
 
-async def same_line(one: object, other: object) -> bool:
-    first, second = await one.bounding_box(), await other.bounding_box()  # type: ignore[attr-defined]
+async def same_line(one: Locator, other: Locator) -> bool:
+    first, second = await one.bounding_box(), await other.bounding_box()
+    assert first is not None
+    assert second is not None
     return abs(first["y"] - second["y"]) < 2

@@ -176,8 +176,9 @@ class SqliteStore:
             edge = _look(connection, where.workspace, before)
             rows = run(connection, "settled", before=before, edge=edge[0] if edge else 0, **values)
             placed = [(str(row["place"]), stored_question(row)) for row in rows]
-            is_last = edge is None or where.ending.is_before(instant(edge[1]))
-            return settled_page(placed, None if is_last else str(edge[0]), limit)
+            if edge is not None and where.ending.is_before(instant(edge[1])):
+                edge = None
+            return settled_page(placed, str(edge[0]) if edge else None, limit)
 
         return await self._connections.read(work)
 

@@ -80,7 +80,7 @@ async def filters_of(request: Request) -> SettledFilters:
     return SettledFilters(
         first=_day(request.query_params.get("since", "")),
         last=_day(request.query_params.get("until", "")),
-        outcome=cast("Ended", outcome) if outcome in ENDED else None,
+        outcome=outcome if outcome in ENDED else None,
         by="" if text_problem(by) else by,
     )
 
