@@ -638,6 +638,8 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "pending_by_conversation",
             "pending_by_recipient",
             "looked_through",
+            "event_before",
+            "first_event_at",
             "settled",
             "endings",
             "history",

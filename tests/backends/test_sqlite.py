@@ -227,6 +227,10 @@ PARAMETERS: dict[str, Any] = {
     "edge": 0,
     "looked": 50,
     "since": 0,
+    "until": 100,
+    "kinds": "[]",
+    "decision": "approve",
+    "settled_by": "ana",
     "urgency": 0,
     "aside": False,
 }
@@ -238,7 +242,7 @@ PARAMETERS: dict[str, Any] = {
         *("read", "read_by_key", "outcomes", "due", "history", "feed", "feed_end"),
         *("pending_all", "pending_by_asker", "pending_by_conversation", "pending_by_recipient"),
         *("urgent_all", "urgent_by_asker", "urgent_by_conversation", "urgent_by_recipient"),
-        *("looked_through", "settled", "endings", "queue_stats_of_workspace"),
+        *("looked_through", "event_before", "settled", "endings", "queue_stats_of_workspace"),
     ],
 )
 async def test_a_hot_statement_searches_and_never_scans(address: str, file: Path, name: str) -> None:
@@ -252,7 +256,7 @@ async def test_a_hot_statement_searches_and_never_scans(address: str, file: Path
     assert scans == [], plan
 
 
-@pytest.mark.parametrize("name", ["looked_through", "settled", "endings"])
+@pytest.mark.parametrize("name", ["looked_through", "event_before", "settled", "endings"])
 async def test_a_walk_back_goes_along_the_feed_and_sorts_nothing(address: str, file: Path, name: str) -> None:
     async with open_desk(address):
         pass

@@ -195,6 +195,9 @@ def test_what_ended_is_listed_by_date_and_beyond_the_first_hundred(file: str, ru
     assert len(listed("--since", "1h", "--limit", "0")) == 103
     assert listed("--since", "2999-01-01") == []
     assert listed("--until", "2001-01-01T00:00Z", "--limit", "0") == []
+    assert len(listed("--by", "ana", "--outcome", "answered", "--limit", "0")) == 103
+    assert listed("--by", "bob") == listed("--outcome", "denied") == []
+    assert "--outcome is one of" in run("list", "--settled", "--outcome", "approve").stderr
     assert "is not a date such as" in run("list", "--settled", "--since", "yesterday").stderr
     assert "give --settled too" in run("list", "--since", "7d").stderr
 

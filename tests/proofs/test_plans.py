@@ -31,6 +31,7 @@ from handraise.backends.sql_files import load_statements
 from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import answer_move
 from handraise.ports import MAX_EVENTS_SCANNED, Filter
+from handraise.ports.settled_filter import SettledFilter
 from handraise.questions import Draft, Ref
 from tests.conftest import own_database
 from tests.tiers import sized
@@ -259,6 +260,15 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "settled page of 50": (*settled(), 50 * 8),
         "settled page of a person": (*settled(recipient=ANA), 50 * 8),
         "settled page, none found": (*settled(asker="nobody"), MAX_EVENTS_SCANNED * 6),
+        "settled page of a person's denials until yesterday": (
+            *settled(ending=SettledFilter(until=EPOCH, outcome="denied", by="ana")),
+            MAX_EVENTS_SCANNED * 6,
+        ),
+        "settled page of another kind": (
+            *settled(ending=SettledFilter(outcome="expired")),
+            MAX_EVENTS_SCANNED,
+        ),
+        "first event at an instant": ("first_event_at", {"workspace": "w1", "at": EPOCH}, 64 * 2 * 5),
         "endings, 500": ("endings", {**endings, "limit": 500}, 500 * 8),
         "feed of 100": ("feed", {"workspace": "w1", "transaction": "0", "number": 0, "limit": 100}, 100 * 3),
     }
@@ -282,7 +292,9 @@ async def test_a_hot_statement_walks_an_index_for_a_bounded_number_of_pages(
 
 @pytest.mark.parametrize("walls", [None, RowSecurity("handraise_app")], ids=["plain", "confined"])
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-@pytest.mark.parametrize("name", ["settled page of 50", "settled page, none found", "endings, 500"])
+@pytest.mark.parametrize(
+    "name", ["settled page of 50", "settled page, none found", "settled page of another kind", "endings, 500"]
+)
 async def test_a_walk_back_goes_backwards_along_the_feed_and_sorts_nothing(
     filled: str, name: str, mode: str, walls: RowSecurity | None
 ) -> None:

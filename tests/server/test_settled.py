@@ -70,6 +70,13 @@ async def test_each_caller_sees_what_has_ended_of_what_concerns_them(
     assert await listed("root") == ["From elsewhere?", "For Bob?", "For Ana?", "For anyone?"]
     assert await listed("root", recipient="root") == ["For anyone?"]
     assert await listed("next door") == []
+    # A filter never shows more than its caller may see.
+    assert await listed("root", by="bob", outcome="answered") == ["From elsewhere?", "For Bob?"]
+    assert await listed("ana", by="bob") == []
+    assert await listed("bot", by="bob") == ["For Bob?"]
+    assert await listed("root", outcome="denied") == []
+    assert await listed("root", until="2001-01-01T00:00:00Z") == []
+    assert len(await listed("root", since="2001-01-01T00:00:00+02:00")) == 4
     for who, query in (("ana", {"recipient": "bob"}), ("bot", {"recipient": "bot"})):
         asked = {"status": "settled", **query}
         refused = await client.get("/v1/questions", params=asked, headers=bearer(tokens[who]))
@@ -100,7 +107,16 @@ async def test_pages_go_on_and_only_the_asker_gets_its_state(
 
 
 @pytest.mark.parametrize(
-    "query", [{"after": "nonsense"}, {"after": "1;2"}, {"after": "9" * 100}, {"status": "answered"}]
+    "query",
+    [
+        {"after": "nonsense"},
+        {"after": "1;2"},
+        {"after": "9" * 100},
+        {"status": "answered"},
+        {"outcome": "approve"},
+        {"since": "yesterday"},
+        {"until": "2026-01-01T00:00:00"},
+    ],
 )
 async def test_what_is_no_cursor_and_no_status_cannot_be_read(
     client: httpx2.AsyncClient, issuer: Issuer, workspace: str, query: dict[str, str]
@@ -111,6 +127,17 @@ async def test_what_is_no_cursor_and_no_status_cannot_be_read(
     )
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
     assert [each["path"] for each in refused.json()["problems"]] == [f"query.{next(iter(query))}"]
+
+
+async def test_filters_of_what_is_settled_are_refused_for_what_waits(
+    client: httpx2.AsyncClient, issuer: Issuer, workspace: str
+) -> None:
+    given = {"by": "ana", "outcome": "denied"}
+    refused = await client.get(
+        "/v1/questions", params=given, headers=bearer(await issuer.agent(workspace, "bot"))
+    )
+    assert refused.status_code == 422
+    assert {each["path"] for each in refused.json()["problems"]} == {"query.by", "query.outcome"}
 
 
 @promise("P11")

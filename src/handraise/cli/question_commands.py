@@ -35,6 +35,7 @@ from handraise.model.forms import AnyForm
 from handraise.model.outcomes import Status
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
+from handraise.ports.settled_filter import ANY_END, ENDED, SettledFilter
 from handraise.presentation.agreement_text import still_needed
 from handraise.presentation.heartbeat_text import orphan_mark
 from handraise.presentation.sharing_text import taken_text
@@ -65,6 +66,14 @@ def list_questions(
     until: Annotated[
         str | None, typer.Option(metavar="WHEN", help="Only questions settled before then; like --since.")
     ] = None,
+    outcome: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help=f"Only questions settled like this: {', '.join(ENDED)}."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="PERSON", help="Only questions that this person settled or voted on."),
+    ] = None,
     aside: Annotated[
         bool, typer.Option("--aside", help="Only those that you snoozed, or that are not for you.")
     ] = False,
@@ -84,17 +93,26 @@ def list_questions(
             found = [
                 each
                 async for each in settled_for(
-                    session, everything=everything, ended=ended, at_most=limit or None
+                    session, everything=everything, ending=ending, at_most=limit or None
                 )
             ]
         others = not (found or settled or everything or aside) and await _others_wait(session)
         return found, others, session.me.id
 
-    if (since or until) and not settled:
-        raise typer.BadParameter("--since and --until are for settled questions: give --settled too.")
+    if (since or until or outcome or by) and not settled:
+        raise typer.BadParameter(
+            "--since, --until, --outcome and --by are for settled questions: give --settled too."
+        )
+    if outcome is not None and outcome not in ENDED:
+        raise typer.BadParameter(f"--outcome is one of {', '.join(ENDED)}.")
     if aside and (settled or everything):
         raise typer.BadParameter("--aside is for pending questions of yours: leave --settled and --all out.")
-    ended = (None if since is None else instant_of(since), None if until is None else instant_of(until))
+    ending = SettledFilter(
+        since=None if since is None else instant_of(since),
+        until=None if until is None else instant_of(until),
+        outcome=outcome,
+        by=by,
+    )
     found, others, me = as_person(work, name=name, workspace=workspace)
     if as_json:
         for question in found:
@@ -102,7 +120,9 @@ def list_questions(
     elif not found and aside:
         typer.echo(gettext("You have set nothing aside."))
     elif not found and settled:
-        typer.echo(gettext("Nothing has ended yet."))
+        everything_fits = ending == ANY_END
+        nothing = gettext("Nothing has ended yet.") if everything_fits else gettext("Nothing fits this.")
+        typer.echo(nothing)
     elif others:
         typer.echo(gettext("Nothing is pending for you. To see what others may answer: handraise list --all"))
     elif not found:
@@ -306,21 +326,23 @@ async def settled_for(
     session: CliSession,
     *,
     everything: bool = False,
-    ended: tuple[datetime | None, datetime | None] = (None, None),
+    ending: SettledFilter = ANY_END,
     at_most: int | None = _LATEST,
 ) -> AsyncIterator[Question]:
     """The last settled questions that this person may see, or that this agent has asked."""
-    since, until = ended
     count, after = 0, None
     recipient = session.me if session.may_answer and not everything else None
     while True:
-        page = await session.desk.list_settled(recipient=recipient, after=after, limit=_LATEST)
+        page = await session.desk.list_settled(
+            recipient=recipient,
+            since=ending.since,
+            until=ending.until,
+            outcome=ending.outcome,
+            by=ending.by,
+            after=after,
+            limit=_LATEST,
+        )
         for question in page.items:
-            at = question.outcome.at if question.outcome else question.asked_at
-            if since is not None and at < since:
-                return
-            if until is not None and at >= until:
-                continue
             yield question
             count += 1
             if count == at_most:

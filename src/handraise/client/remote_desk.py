@@ -75,6 +75,7 @@ from handraise.ports.desk import (
     check_limit,
     check_max_age,
 )
+from handraise.ports.settled_filter import Ended, settled_filter
 from handraise.waiters import Waiters
 from handraise.wire.bulk_records import AnswerResults
 from handraise.wire.credentials import Credentials
@@ -773,17 +774,31 @@ class RemoteDesk(Desk):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        outcome: Ended | None = None,
+        by: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
         """See `Desk.list_settled`."""
         check_limit(limit)
-        if not all(map(_sendable, filter(None, (conversation, asker)))):
+        settled_filter(since=since, until=until, outcome=outcome, by=by)
+        if not all(map(_sendable, filter(None, (conversation, asker, by)))):
             return Page([], None)
         if after is not None and not _sendable(after):
             raise ValueError("`after` is not the cursor of a page: pass the `next` of the page before")
         return await self._page(
-            recipient, status="settled", conversation=conversation, asker=asker, after=after, limit=limit
+            recipient,
+            status="settled",
+            conversation=conversation,
+            asker=asker,
+            since=None if since is None else since.isoformat(),
+            until=None if until is None else until.isoformat(),
+            outcome=outcome,
+            by=by,
+            after=after,
+            limit=limit,
         )
 
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:

@@ -39,6 +39,7 @@ from handraise.ports.desk import (
     ReplyWith,
     running_loop,
 )
+from handraise.ports.settled_filter import Ended
 
 T = TypeVar("T")
 
@@ -515,13 +516,25 @@ class BlockingDesk:
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        outcome: Ended | None = None,
+        by: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
         """See `Desk.list_settled`."""
         return self._loop.run(
             self._desk.list_settled(
-                conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
+                conversation=conversation,
+                recipient=recipient,
+                asker=asker,
+                since=since,
+                until=until,
+                outcome=outcome,
+                by=by,
+                after=after,
+                limit=limit,
             )
         )
 

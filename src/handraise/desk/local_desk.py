@@ -84,6 +84,7 @@ from handraise.ports.desk import (
     check_max_age,
 )
 from handraise.ports.files import owner_of_asker, owner_of_person
+from handraise.ports.settled_filter import Ended, settled_filter
 
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
@@ -575,14 +576,19 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        outcome: Ended | None = None,
+        by: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
         """See `Desk.list_settled`."""
         check_limit(limit)
-        if any(map(text_problem, filter(None, (conversation, asker)))):
+        ending = settled_filter(since=since, until=until, outcome=outcome, by=by)
+        if any(map(text_problem, filter(None, (conversation, asker, by)))):
             return Page([], None)
-        where = await self._filter(conversation, recipient, asker)
+        where = replace(await self._filter(conversation, recipient, asker), ending=ending)
         if after is None:
             await self.run_due()  # an expired question is settled, even if no process has noticed yet
         page = await self._engine.store.settled(where, after=after, limit=limit)

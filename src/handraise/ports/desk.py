@@ -40,6 +40,7 @@ from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import ThreadMessage, messages_of, replied_to
 from handraise.ports.attached_file import read_file
 from handraise.ports.clock import IdFactory
+from handraise.ports.settled_filter import Ended
 from handraise.ports.store import Durability, Recovered
 
 _log = logging.getLogger(__name__)
@@ -804,13 +805,21 @@ class Desk(ABC):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        outcome: Ended | None = None,
+        by: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
         """Return a page of settled questions, the latest first; `next` of a page is the `after` of the next one.
 
         `recipient` limits it to questions that this person may see: those they could have answered, answered,
-        declined or voted on. A page covers a limited part of the past: it may be short or empty without being
+        declined or voted on. `since` and `until` limit it to those that ended from one time until before another,
+        `outcome` to those that ended in one way, such as `"approved"` or `"expired"`, and `by` to those that this
+        person settled or voted on. Give the same limits for every page.
+
+        A page covers a limited part of the past: it may be short or empty without being
         the last one. An `after` that is not the `next` of a page raises `ValueError`.
         """
 

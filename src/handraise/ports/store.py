@@ -21,6 +21,7 @@ from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports.settled_filter import ANY_END, SettledFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Filter:
     recipient: Responder | None = None
     asker: str | None = None
     aside: bool = False
+    ending: SettledFilter = ANY_END
+    """For pages of settled questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +226,8 @@ class Store(Protocol):
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions, the latest first, starting after the cursor `after`.
 
-        `recipient` limits it to questions that this person may see, as in `may_see`. No more than
+        `recipient` limits it to questions that this person may see, as in `may_see`, and `ending` to those that ended
+        like this. A page until an instant begins there, without reading the events since. No more than
         `MAX_EVENTS_SCANNED` events are read: a page may be short or empty, and still have a cursor. Reading
         page after page returns every question that was settled at the beginning, and none twice. Raises
         `ValueError` for a cursor that does not come from a page.

@@ -67,9 +67,10 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """Lines that a program reads."""
+    """Lines that a program reads, and the language that was declared, if any."""
 
     lines: tuple[str, ...]
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,10 @@ def _blocks(tokens: Iterator[Token]) -> Iterator[Block]:
             case "fence" | "code_block":
                 info = visible_line(token.info.strip())
                 lines = visible(token.content.removesuffix("\n")).split("\n")
-                yield CodeBlock((*((f"({info})",) if info and info not in _LANGUAGES else ()), *lines))
+                if info in _LANGUAGES:
+                    yield CodeBlock(tuple(lines), info)
+                else:
+                    yield CodeBlock((*((f"({info})",) if info else ()), *lines))
             case "blockquote_open":
                 yield Quote(tuple(_blocks(tokens)))
             case "bullet_list_open" | "ordered_list_open":

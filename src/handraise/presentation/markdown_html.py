@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import assert_never
 
+from handraise.presentation.code_language import LONGEST_COLOURED, detected_language, named_language
+from handraise.presentation.code_tokens import code_tokens
 from handraise.presentation.markdown import (
     Block,
     Blocks,
@@ -22,7 +24,7 @@ from handraise.presentation.markdown import (
 )
 
 TAGS = frozenset(
-    {"p", "br", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "a", "hr", "div"}
+    {"p", "br", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "a", "hr", "div", "span"}
     | {"table", "thead", "tbody", "tr", "th", "td"}
 )
 """All possible tags."""
@@ -38,6 +40,8 @@ class HtmlStyles:
     attributes: Mapping[str, str] = field(default_factory=dict)
     sides: Mapping[Side, str] = field(default_factory=dict)
     links: bool = True
+    colours: bool = False
+    """Whether code is in pieces with classes, such as `hl-keyword`."""
 
 
 def to_html(text: str, styles: HtmlStyles) -> str:
@@ -48,6 +52,8 @@ def to_html(text: str, styles: HtmlStyles) -> str:
 @dataclass(frozen=True, slots=True)
 class _Writer:
     styles: HtmlStyles
+    left: list[int] = field(default_factory=lambda: [LONGEST_COLOURED])
+    """How many characters of code are still coloured."""
 
     def blocks(self, blocks: Blocks) -> Iterator[str]:
         for block in blocks:
@@ -57,8 +63,8 @@ class _Writer:
         match block:
             case Paragraph(lines=lines):
                 yield self._tag("p", self._lines(lines))
-            case CodeBlock(lines=lines):
-                yield self._tag("pre", ["<code>", escape("\n".join(lines)), "\n</code>"])
+            case CodeBlock(lines=lines, language=language):
+                yield self._tag("pre", ["<code>", *self._code("\n".join(lines), language), "\n</code>"])
             case Quote(blocks=blocks):
                 yield self._tag("blockquote", self.blocks(blocks))
             case ListBlock(items=items, start=start):
@@ -71,6 +77,13 @@ class _Writer:
                 yield f"<hr{self._attributes('hr')}>"
             case _:
                 assert_never(block)
+
+    def _code(self, text: str, declared: str) -> Iterator[str]:
+        language = (named_language(declared) or detected_language(text)) if self.styles.colours else None
+        self.left[0] -= len(text) if language else 0
+        for kind, piece in code_tokens(text, language if self.left[0] >= 0 else None):
+            shown = escape(piece)
+            yield shown if kind == "plain" else f'<span class="hl-{kind}">{shown}</span>'
 
     def _item(self, blocks: Blocks, *, tight: bool) -> Iterator[str]:
         for block in blocks:

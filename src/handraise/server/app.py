@@ -47,6 +47,7 @@ from handraise.server.middleware.security import STATIC, RateLimits, SecurityMid
 from handraise.server.observability import RequestLogMiddleware
 from handraise.server.uploads import UploadSlots
 from handraise.server.web import api_page, embedded_question, sign_in
+from handraise.server.web.error_pages import add_error_pages
 from handraise.server.web.inbox import (
     account_page,
     app_manifest,
@@ -62,7 +63,7 @@ from handraise.server.web.inbox import (
     standing_answers_page,
     stops_page,
 )
-from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
+from handraise.server.web.pages import STATIC_FILES
 
 API: tuple[APIRouter, ...] = (
     question_routes.router,
@@ -146,7 +147,7 @@ def _application() -> _Application:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     add_error_handlers(app)
-    handle_unknown_pages(app)
+    add_error_pages(app)
     document_problems(app)
     return app
 

@@ -235,3 +235,35 @@ async def test_a_hostile_text_stays_a_text(
         await desk.withdraw(taken_back.id, reason=text[:1000])
         check((await ann.get("/settled")).text)
     check((await ann.get("/settled?q=zqxj")).text)
+
+
+async def test_is_filtered_by_day_outcome_and_person_and_says_so(
+    ann: httpx2.AsyncClient, desk: LocalDesk, clock: ManualClock
+) -> None:
+    made = {}
+    for name, by in (("first", "ann"), ("second", "bob"), ("third", "ann")):
+        made[name] = await desk.post(f"The {name}?", form=Approval.of("pay", {"amount": 3, "to": "x"}))
+        await desk.answer(made[name].id, "deny" if name == "second" else "approve", by=by)
+        clock.advance(timedelta(days=1))
+    await desk.consume_approval(made["first"].id)
+    days = [(clock.now() - timedelta(days=n)).date().isoformat() for n in (3, 2, 1)]
+    for query, wanted in (
+        ("outcome=approved", ["third", "first"]),
+        ("outcome=denied", ["second"]),
+        ("by=bob", ["second"]),
+        (f"since={days[1]}", ["third", "second"]),
+        (f"until={days[1]}", ["second", "first"]),
+        (f"since={days[1]}&until={days[1]}&by=ann", []),
+        ("outcome=nonsense&since=yesterday&until=9999-99-99&by=%00", ["third", "second", "first"]),
+        ("since=0001-01-01&until=9999-12-31", ["third", "second", "first"]),
+    ):
+        shown = await open_page(ann, f"/settled?{query}")
+        assert ended(shown) == [made[each].id for each in wanted], query
+    shown = await open_page(ann, f"/settled?outcome=approved&since={days[0]}&until={days[0]}&by=ann")
+    assert "pay to: x, amount: 3" in shown.agents
+    assert "Taken to execute it" in shown.words
+    # The way back from a question, and the next page, keep the filters; the other list does not get them.
+    assert "from=%2Fsettled%3Foutcome" in shown.html
+    empty = await open_page(ann, "/settled?outcome=expired")
+    assert "Nothing is settled that fits this filter" in empty.words
+    assert 'href="/"' in empty.html

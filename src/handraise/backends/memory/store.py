@@ -223,7 +223,7 @@ class MemoryStore:
         page: list[tuple[str, Question]] = []
         for event in looked:
             question = self._ended_by(event)
-            if question and _fits(question, where, may_see):
+            if question and _fits(question, where, may_see) and where.ending.fits(question):
                 page.append((event.cursor, question))
                 if len(page) > limit:
                     break

@@ -1274,7 +1274,7 @@ limit :limit;
 with page as materialized (
     select e.transaction, e.number, q.*
     from (
-        select w.transaction, w.number, w.question_id, w.kind
+        select w.transaction, w.number, w.question_id, w.kind, w.at
         from handraise.events as w
         where w.workspace = :workspace
             and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
@@ -1305,6 +1305,11 @@ with page as materialized (
         where (:conversation::text is null or s.conversation = :conversation)
             and (:asker::text is null or s.asker = :asker)
             and (
+                :decision::text is null
+                or s.form ->> 'kind' = 'approval' and s.outcome -> 'value' ->> 'decision' = :decision
+            )
+            and (:settled_by::text is null or s.outcome ->> 'by' = :settled_by or s.votes ? :settled_by)
+            and (
                 :person::text is null
                 or s.outcome ->> 'by' = :person
                 or s.votes ? :person
@@ -1321,12 +1326,14 @@ with page as materialized (
             )
         limit 1
     ) as q
-    where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
+    where e.kind = any (:kinds::text[])
+        and (:since::timestamptz is null or e.at >= :since)
+        and (:until::timestamptz is null or e.at < :until)
     order by e.transaction desc, e.number desc
     limit :limit::bigint
 ),
 edge as (
-    select w.transaction, w.number
+    select w.transaction, w.number, w.at
     from handraise.events as w
     where w.workspace = :workspace
         and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
@@ -1335,11 +1342,82 @@ edge as (
     offset :looked::bigint - 1
     limit 1
 )
-select page.*, false as overdue, edge.transaction as edge_transaction, edge.number as edge_number
+select
+    page.*, false as overdue, edge.transaction as edge_transaction, edge.number as edge_number, edge.at as edge_at
 from (select) as one
 left join page on true
 left join edge on true
 order by page.transaction desc, page.number desc;
+
+-- name: first_event_at
+-- The first event of a workspace at or after an instant, if there is one. Events are in the order of their times, so
+-- halving finds it: first its transaction, then its number in there. Each step reads one entry of the index.
+with recursive by_transaction (low, high) as (
+    select
+        0::bigint,
+        (
+            select w.transaction::text::bigint
+            from handraise.events as w
+            where w.workspace = :workspace
+            order by w.transaction desc, w.number desc
+            limit 1
+        )
+    union all
+    select case when e.at >= :at::timestamptz then t.low else m.middle end, case when e.at >= :at::timestamptz then m.middle else t.high end
+    from by_transaction as t
+    -- Cast apart: with row-level security, an index is searched only for what needs no cast there.
+    cross join lateral (
+        select (t.low + t.high) / 2 as middle, ((t.low + t.high) / 2)::text::xid8 as transaction offset 0
+    ) as m
+    left join lateral (
+        select w.at
+        from handraise.events as w
+        where w.workspace = :workspace and w.transaction <= m.transaction
+        order by w.transaction desc, w.number desc
+        limit 1
+    ) as e on true
+    where t.high - t.low > 1
+),
+transaction as materialized (
+    select t.high::text::xid8 as id from by_transaction as t where t.high - t.low <= 1 limit 1
+),
+by_number (transaction, low, high) as (
+    select t.id, 0::bigint, newest.number
+    from transaction as t
+    cross join lateral (
+        select w.number
+        from handraise.events as w
+        where w.workspace = :workspace and w.transaction = t.id
+        order by w.transaction desc, w.number desc
+        limit 1
+    ) as newest
+    union all
+    select
+        n.transaction,
+        case when e.at >= :at::timestamptz then n.low else m.middle end,
+        case when e.at >= :at::timestamptz then m.middle else n.high end
+    from by_number as n
+    cross join lateral (select (n.low + n.high) / 2 as middle offset 0) as m
+    left join lateral (
+        select w.at
+        from handraise.events as w
+        where w.workspace = :workspace and w.transaction = n.transaction and w.number <= m.middle
+        order by w.transaction desc, w.number desc
+        limit 1
+    ) as e on true
+    where n.high - n.low > 1
+)
+select found.transaction, found.number
+from by_number as n
+cross join lateral (
+    select w.transaction, w.number, w.at
+    from handraise.events as w
+    where w.workspace = :workspace and w.transaction = n.transaction and w.number <= n.high
+    order by w.transaction desc, w.number desc
+    limit 1
+) as found
+where n.high - n.low <= 1 and found.at >= :at::timestamptz
+limit 1;
 
 -- name: endings
 -- How questions ended since an instant, newest first, in few words. The walk and its edge are as in `settled`.

@@ -138,10 +138,15 @@ class PostgresStore:
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
-        values = settled_query(where, limit=limit)
+        values, begin = settled_query(where, limit=limit), where.ending.begin
+        if after is None and begin is not None:
+            found = await self._fetch(where.workspace, "first_event_at", at=begin)
+            after = _cursor(found[0]) if found else None
         rows = await self._fetch(where.workspace, "settled", **values, **_place(after))
         placed = [(_cursor(row), stored_question(row)) for row in rows if row["id"] is not None]
         edge = _edge(rows[0])
+        if edge is not None and where.ending.is_before(rows[0]["edge_at"]):
+            edge = None
         return settled_page(placed, edge, limit)
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:

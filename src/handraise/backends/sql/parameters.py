@@ -187,6 +187,11 @@ def settled_query(where: Filter, *, limit: int) -> dict[str, Any]:
         "asker": where.asker,
         "person": where.recipient.id if where.recipient else None,
         "principals": list(where.recipient.principals) if where.recipient else [],
+        "since": where.ending.since,
+        "until": where.ending.until,
+        "kinds": list(where.ending.kinds),
+        "decision": where.ending.decision,
+        "settled_by": where.ending.by,
         "looked": MAX_EVENTS_SCANNED,
         "limit": limit + 1,
     }

@@ -952,6 +952,14 @@ where workspace = :workspace and number < :before
 order by number desc
 limit 1 offset :looked - 1;
 
+-- name: event_before
+-- The last event up to a number.
+select number, at
+from events indexed by events_by_workspace
+where workspace = :workspace and number <= :number
+order by number desc
+limit 1;
+
 -- name: settled
 -- A page of what has ended, newest first: a walk back over the events down to `:edge`, and from each that ended a
 -- question to its row.
@@ -959,9 +967,20 @@ select e.number as place, q.*, 0 as overdue
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
 where e.workspace = :workspace and e.number < :before and e.number >= :edge
-    and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
+    and e.kind in (select k.value from json_each(:kinds) as k)
+    and (:since is null or e.at >= :since)
+    and (:until is null or e.at < :until)
     and (:conversation is null or q.conversation = :conversation)
     and (:asker is null or q.asker = :asker)
+    and (
+        :decision is null
+        or q.form ->> '$.kind' = 'approval' and q.outcome ->> '$.value.decision' = :decision
+    )
+    and (
+        :settled_by is null
+        or q.outcome ->> '$.by' = :settled_by
+        or exists (select 1 from json_each(q.votes) as v where v.key = :settled_by)
+    )
     and (
         :person is null
         or q.outcome ->> '$.by' = :person

@@ -176,12 +176,17 @@ class SqliteStore:
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
-        before, values = _place(after), settled_query(where, limit=limit)
+        place, values, begin = _place(after), settled_query(where, limit=limit), where.ending.begin
 
         def work(connection: sqlite3.Connection) -> SettledPage:
+            before = place
+            if after is None and begin is not None:
+                before = _first_event_at(connection, where.workspace, begin)
             edge = _look(connection, where.workspace, before)
             rows = run(connection, "settled", before=before, edge=edge[0] if edge else 0, **values)
             placed = [(str(row["place"]), stored_question(row)) for row in rows]
+            if edge is not None and where.ending.is_before(instant(edge[1])):
+                edge = None
             return settled_page(placed, str(edge[0]) if edge else None, limit)
 
         return await self._connections.read(work)
@@ -499,6 +504,19 @@ def _place(cursor: str | None) -> int:
     if not _CURSOR.fullmatch(cursor):
         raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
     return int(cursor)
+
+
+def _first_event_at(connection: sqlite3.Connection, workspace: str, at: datetime) -> int:
+    """The number of the first event at or after an instant, by halving: events are in the order of their times."""
+    low, high = 0, _END
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = run(connection, "event_before", workspace=workspace, number=middle)
+        if found and instant(found[0]["at"]) >= at:
+            high = found[0]["number"]
+        else:
+            low = middle
+    return high
 
 
 def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite3.Row | None:

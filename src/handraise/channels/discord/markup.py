@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 
+from handraise.model.argument_order import reading_order
 from handraise.model.forms import Approval
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.markdown import Span
@@ -57,7 +58,7 @@ def literal(text: str) -> str:
 
 def action_text(form: Approval) -> str:
     """A frozen action in full."""
-    arguments = json.dumps(form.action.arguments, indent=2, ensure_ascii=False)
+    arguments = json.dumps(reading_order(form.action.arguments), indent=2, ensure_ascii=False)
     return f"{visible_line(form.action.tool)}\n{arguments}"
 
 

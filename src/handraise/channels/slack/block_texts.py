@@ -20,6 +20,7 @@ from handraise.channels.slack.blocks import (
     words,
 )
 from handraise.channels.slack.blocks import line as paragraph
+from handraise.model.argument_order import reading_order
 from handraise.model.deliveries import Reason
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json
@@ -97,7 +98,7 @@ def risk_of(form: Approval) -> str:
 
 def action_text(form: Approval) -> str:
     """A frozen action in full."""
-    return f"{visible_line(form.action.tool)}\n{_readable(form.action.arguments)}"
+    return f"{visible_line(form.action.tool)}\n{_readable(reading_order(form.action.arguments))}"
 
 
 def brief_said(form: Approval) -> list[Block]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
+from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
@@ -30,7 +31,8 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.thread_messages import without_notes
 from handraise.model.validation import check_answer
-from handraise.ports.desk import Order
+from handraise.ports.desk import Order, Page
+from handraise.ports.settled_filter import Ended
 from handraise.server.api.responses import After, Limit, QuestionId, Wait, reply, seconds
 from handraise.server.auth.authenticator import (
     AgentCaller,
@@ -146,6 +148,19 @@ async def list_questions(
     aside: Annotated[
         bool, Query(description="pending questions that you set aside, instead of those in your inbox")
     ] = False,
+    since: Annotated[
+        AwareDatetime | None, Query(description="settled questions that ended at this time or later")
+    ] = None,
+    until: Annotated[
+        AwareDatetime | None, Query(description="settled questions that ended before this time")
+    ] = None,
+    outcome: Annotated[
+        Ended | None, Query(description="settled questions that ended like this; `answered` is every answer")
+    ] = None,
+    by: Annotated[
+        str | None,
+        Query(max_length=200, description="settled questions that this person settled or voted on"),
+    ] = None,
     after: After = None,
     limit: Limit = 50,
 ) -> Response:
@@ -153,6 +168,8 @@ async def list_questions(
 
     `order=urgency` is the order of an inbox: escalated ones first, then by expiry, by risk, and by age.
     `status=settled` lists settled questions, the last settled first: an agent's own, or those a person may see.
+    `since`, `until`, `outcome` and `by` limit it to those that ended then, like this, and by this person; give the same
+    for every page.
     Such a page may be short or empty and still have a `next`. With a `key` it is the question with that key, pending or
     not: of this agent, or of the `asker` that a person names. A reader gets the settled questions of the whole workspace,
     and no pending ones.
@@ -179,7 +196,14 @@ async def list_questions(
     elif recipient is not None or not caller.is_admin:
         _check_by(caller, recipient)
         whose = caller.person.responder
-    look = partial(desk.list_pending, order=order, aside=aside) if status == "pending" else desk.list_settled
+    ending = {"since": since, "until": until, "outcome": outcome, "by": by}
+    if status == "pending" and (given := [name for name, value in ending.items() if value is not None]):
+        raise InvalidRequest([Problem(f"query.{name}", "is for status=settled") for name in given])
+    look: Callable[..., Awaitable[Page[Question]]] = (
+        partial(desk.list_pending, order=order, aside=aside)
+        if status == "pending"
+        else partial(desk.list_settled, since=since, until=until, outcome=outcome, by=by)
+    )
     try:
         page = await look(conversation=conversation, recipient=whose, asker=asker, after=after, limit=limit)
     except ValueError:

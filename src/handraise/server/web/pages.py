@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from handraise.model.errors import Unauthenticated
@@ -31,7 +30,7 @@ from handraise.server.middleware.security import SCRIPTED_POLICY
 from handraise.server.page_locale import page_locale
 
 _HERE = Path(__file__).parent
-_NOT_FOUND = 404
+_FORBIDDEN = 403
 STATIC_FILES = _HERE / "static"
 
 TEMPLATES = jinja2.Environment(
@@ -72,34 +71,12 @@ class PageRoute(APIRoute):
                 return redirect
             except HandraiseError as error:
                 problem = problem_response(error)
-                response = message(
-                    gettext("That did not work"), error_text(str(error)), status=problem.status_code
-                )
+                response = refusal_page(error_text(str(error)), problem.status_code)
                 if wait := problem.headers.get("retry-after"):
                     response.headers["retry-after"] = wait
                 return response
 
         return handle_with_pages
-
-
-def handle_unknown_pages(app: FastAPI) -> None:
-    """Answer unknown paths with a page for browsers; other clients get the problem document."""
-    default_handler: Any = app.exception_handlers[HTTPException]
-
-    async def show(request: Request, error: Exception) -> Response:
-        wants_page = "text/html" in request.headers.get("accept", "") and request.method in ("GET", "HEAD")
-        if not wants_page or getattr(error, "status_code", 0) != _NOT_FOUND:
-            answer: Response = await default_handler(request, error)
-            return answer
-        with use_locale(page_locale(request)):
-            return message(
-                gettext("There is no such page here"),
-                gettext("The link may be old or incomplete."),
-                status=_NOT_FOUND,
-                lead=("/", gettext("Go to your inbox")),
-            )
-
-    app.add_exception_handler(HTTPException, show)
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> Response:
@@ -125,3 +102,12 @@ def message(title: str, text: str, *, status: int, lead: tuple[str, str] | None 
     """Render a page with a message and one link, to the sign-in page unless another is given."""
     lead = lead or ("/sign-in", gettext("Go to the sign-in page"))
     return page("message.html", status=status, title=title, text=text, lead=lead)
+
+
+def refusal_page(text: str, status: int) -> Response:
+    """Render a page that says why something did not work."""
+    if status == _FORBIDDEN:
+        return message(
+            gettext("You may not do this here"), text, status=status, lead=("/", gettext("Go to your inbox"))
+        )
+    return message(gettext("That did not work"), text, status=status)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handraise import Desk, Escalation, InvalidAnswer, Page, Question, Responder, Timeline
+from handraise import (
+    Approval,
+    Confirm,
+    Desk,
+    Escalation,
+    InvalidAnswer,
+    Page,
+    Question,
+    Responder,
+    Timeline,
+)
+from handraise.ports.settled_filter import ENDED
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import ContractFixtures
 from handraise.testing.promises import promise
@@ -176,6 +187,61 @@ class SettledCases(ContractFixtures):
             await elsewhere.list_settled(asker="agent"),
         ):
             assert page == Page([], None)
+
+    async def test_settled_narrows_by_how_it_ended_and_by_whom(self, desk: Desk, clock: ManualClock) -> None:
+        pay = Approval.of("pay", {"amount": 1})
+        for prompt, form in (("Approved?", pay), ("Denied?", pay), ("Answered?", None), ("Voted?", None)):
+            quorum = 2 if prompt == "Voted?" else 1
+            question = await desk.post(prompt, form=form or Confirm(), quorum=quorum)
+            value = {"Approved?": "approve", "Denied?": "deny"}.get(prompt, True)
+            for person in ("cy", "ana")[-quorum:]:
+                await desk.answer(question.id, value, by=person)
+        await desk.decline((await desk.post("Declined?")).id, by="bob")
+        await desk.send_back((await desk.post("Returned?")).id, by="bob", reason="more")
+        await desk.withdraw((await desk.post("Withdrawn?")).id)
+        with pytest.raises(InvalidAnswer):
+            await desk.answer(
+                (await desk.post("Exhausted?", choices=["a"], max_attempts=1)).id, "x", by="bob"
+            )
+        await desk.post("Expired?", expires_in=_HOUR)
+        clock.advance(_HOUR)
+        found = {each: prompts(await desk.list_settled(outcome=each)) for each in ENDED}
+        assert found.pop("answered") == ["Voted?", "Answered?", "Denied?", "Approved?"]
+        assert all(those == [f"{each.capitalize()}?"] for each, those in found.items()), found
+        assert prompts(await desk.list_settled(by="cy")) == ["Voted?"]
+        assert prompts(await desk.list_settled(by="bob")) == ["Exhausted?", "Returned?", "Declined?"]
+        assert prompts(await desk.list_settled(by="ana", outcome="denied")) == ["Denied?"]
+        assert prompts(await desk.list_settled(by="an")) == prompts(await desk.list_settled(by="\x00")) == []
+        with pytest.raises(ValueError, match="outcome"):
+            await desk.list_settled(outcome="approve")  # type: ignore[arg-type]
+
+    async def test_settled_narrows_by_when_it_ended_and_pages_go_on(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        ends = []
+        for n in range(9):
+            question = await desk.post(f"{n}?")
+            await desk.post(f"still pending {n}")
+            settled = await desk.answer(question.id, "a", by="ana")
+            assert settled.outcome is not None
+            ends.append(settled.outcome.at)
+            clock.advance(_HOUR)
+        since, until = ends[2], ends[7]
+        seen, after = [], None
+        for _ in range(9):
+            page = await desk.list_settled(since=since, until=until, after=after, limit=2)
+            seen += prompts(page)
+            if (after := page.next) is None:
+                break
+        assert seen == ["6?", "5?", "4?", "3?", "2?"]
+        assert prompts(await desk.list_settled(until=ends[1])) == ["0?"]
+        assert prompts(await desk.list_settled(since=ends[8])) == ["8?"]
+        assert await desk.list_settled(until=ends[0]) == Page([], None)
+        assert await desk.list_settled(since=ends[8] + _HOUR) == Page([], None)
+        assert len((await desk.list_settled(until=datetime.max.replace(tzinfo=UTC))).items) == 9
+        assert len((await desk.list_settled(since=datetime.min.replace(tzinfo=UTC))).items) == 9
+        with pytest.raises(ValueError, match="time zone"):
+            await desk.list_settled(since=since.replace(tzinfo=None))
 
     @pytest.mark.parametrize("text", ["\x00", "\ud800"])
     async def test_looking_back_for_what_no_store_could_keep_finds_nothing(

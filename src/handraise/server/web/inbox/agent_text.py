@@ -10,11 +10,12 @@ import unicodedata
 import nh3
 from markupsafe import Markup
 
+from handraise.presentation.code_tokens import TOKEN_KINDS
 from handraise.presentation.markdown_html import TAGS, HtmlStyles, to_html
 
 _SIDES = ("right", "center")
 # Styles in a page are forbidden.
-_LOOK = HtmlStyles(sides={"right": ' class="right"', "center": ' class="center"'})
+_LOOK = HtmlStyles(sides={"right": ' class="right"', "center": ' class="center"'}, colours=True)
 _ALIKE = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 _REL = "noopener noreferrer nofollow"
 
@@ -25,7 +26,11 @@ def formatted(text: str) -> Markup:
         to_html(text, _LOOK),
         tags=set(TAGS),
         attributes={"a": {"href"}, "ol": {"start"}},
-        allowed_classes={"th": set(_SIDES), "td": set(_SIDES)},
+        allowed_classes={
+            "th": set(_SIDES),
+            "td": set(_SIDES),
+            "span": {f"hl-{each}" for each in TOKEN_KINDS},
+        },
         # An agent's link never replaces our page, above all not in a frame of another site.
         set_tag_attribute_values={"a": {"target": "_blank"}},
         url_schemes={"http", "https", "mailto"},

@@ -64,6 +64,7 @@ from handraise.server.web.inbox.page_texts import (
     scope_text,
     since,
 )
+from handraise.server.web.inbox.print_view import print_facts
 from handraise.server.web.inbox.queue_page import is_soon, kind_in_words
 from handraise.server.web.inbox.sharing_view import SHARING, SharingView, names_to_bring_in, sharing_of
 from handraise.server.web.inbox.status_view import (
@@ -239,6 +240,7 @@ async def show(
         "ruling": ruling_lines(question),
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
+        "print_facts": print_facts(question, now),
         "story": [(since(each.at, now), each) for each in story],
         "kept": () if pending or submission is None or do == "keep" else _unsent_answer(question, submission),
         "keep": keep_offer(question, context.person.responder)
@@ -277,6 +279,7 @@ def show_edits(
     return live_page(
         "inbox/confirm.html",
         **_common_values(context, question),
+        title=_title(question),
         changes=changed(form.action.arguments, edited["arguments"]),
         action=_action_of(form, edited["arguments"]),
         digest=edited["digest"],
@@ -338,7 +341,8 @@ def _translated(problem: Problem) -> Problem:
 def _agent_content(context: AnswerContext, question: Question) -> dict[str, Any]:
     """What the agent wrote, as it is shown."""
     return {
-        "title": one_line(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
+        "title": _title(question),
+        "unfolded": question.risk == "high",
         "prompt": formatted(question.prompt),
         "prompt_fold": _fold(question),
         "context": None if question.context is None else shown(question.context),
@@ -348,6 +352,11 @@ def _agent_content(context: AnswerContext, question: Question) -> dict[str, Any]
         "zones": ZONES,
         "files": files_of(question.attachments, context.files),
     }
+
+
+def _title(question: Question) -> str:
+    """What the question is called where there is room for a few words."""
+    return one_line(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form)
 
 
 def _previews(question: Question) -> list[dict[str, Any]]:
@@ -477,23 +486,22 @@ def _unsent_answer(question: Question, submission: Submission) -> tuple[Any, ...
 
 
 def _fold(question: Question) -> dict[str, Any] | None:
-    """How a long text is folded, so that the form stays visible."""
+    """How a long text is folded, so that the form stays visible. At high risk, nothing is folded."""
     lines = question.prompt.count("\n") + 1
-    if len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES:
+    if question.risk == "high" or (len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES):
         return None
     return {"excerpt": one_line(question.prompt, 300), "length": len(question.prompt), "lines": lines}
 
 
 def _context_fold(question: Question) -> dict[str, Any] | None:
-    """How a long context is folded. At high risk, or if it has a difference, it starts unfolded."""
+    """How a long context is folded. With a difference in it, it starts unfolded. At high risk, nothing is folded."""
     context = question.context
     length = 0 if context is None else len(canonical_json(context))
-    if length <= _LONG_CONTEXT:
+    if length <= _LONG_CONTEXT or question.risk == "high":
         return None
-    matters = question.risk == "high" or has_difference(context)
     names = ", ".join(map(visible_line, context)) if isinstance(context, dict) else ""
     return {
         "length": length,
         "names": f"{names[:_LONGEST_NAMES]}…" if len(names) > _LONGEST_NAMES else names,
-        "open": matters and length <= _LONGEST_OPEN,
+        "open": has_difference(context) and length <= _LONGEST_OPEN,
     }

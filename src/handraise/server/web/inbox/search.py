@@ -51,11 +51,13 @@ class View:
     number: int = 1
     each: bool = False
     """Whether equal questions are shown one by one."""
+    extra: tuple[tuple[str, str], ...] = ()
+    """Other filters of this page, as the address has them."""
 
     @property
     def is_filtered(self) -> bool:
         """Whether a filter is set."""
-        return bool(self.agent or self.conversation or self.to)
+        return bool(self.agent or self.conversation or self.to or self.extra)
 
     @property
     def is_narrowed(self) -> bool:
@@ -67,9 +69,12 @@ class View:
         """Whether each question must be read to know if it fits."""
         return bool(self.words or self.to)
 
-    def address(self, **changes: str | int | bool) -> str:
+    def address(
+        self, *, extra: tuple[tuple[str, str], ...] | None = None, **changes: str | int | bool
+    ) -> str:
         """The address of this view with some changes, from its first page unless told otherwise."""
-        wanted = {
+        wanted: dict[str, str | int | bool] = {
+            **dict(self.extra if extra is None else extra),
             "all": changes.get("everything", self.everything) and "1",
             "q": changes.get("words", self.words),
             "agent": changes.get("agent", self.agent),
@@ -84,12 +89,12 @@ class View:
 
     def at(self, path: str) -> View:
         """The same view of another page."""
-        return replace(self, path=path)
+        return replace(self, path=path, extra=())
 
     @property
     def unfiltered(self) -> str:
         """The address of this view without words and filters."""
-        return self.address(words="", agent="", conversation="", to="")
+        return self.address(extra=(), words="", agent="", conversation="", to="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from itertools import groupby
 from urllib.parse import quote
@@ -24,9 +24,11 @@ from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
+from handraise.server.web.inbox.executed_view import Executed, executed_of
 from handraise.server.web.inbox.page_texts import When, outcome_in_words
 from handraise.server.web.inbox.queue_page import kind_in_words
 from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, ViewDep, find, offers_of, part_of
+from handraise.server.web.inbox.settled_filters import FiltersDep, outcome_offers, person_offers
 from handraise.server.web.inbox.status_view import status_name
 from handraise.server.web.pages import PageRoute, live_page
 
@@ -34,6 +36,8 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _EXCERPT = 180
 _LONGEST_SAID = 200
+_PEOPLE = 100
+"""How many people of the directory the filter offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,8 @@ class Ended:
     """What was answered, or why it was not."""
     report: tuple[str, str] | None
     """Whether it worked, in our words, and what the agent says came of it."""
+    executed: Executed | None
+    """The action that was approved, and whether the agent took it to execute it."""
     badge: str | None
     """A label for questions that ended without an answer, or whose answer led to a failure."""
     at: When
@@ -69,9 +75,12 @@ class Day:
 
 
 @pages.get("/settled")
-async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep) -> Response:
+async def show_settled(
+    request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep, filters: FiltersDep
+) -> Response:
     """This person's settled questions; an administrator may see those of the whole workspace."""
     desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
+    view, wanted = replace(view, extra=filters.pairs), filters.wanted
 
     async def read(after: str | None) -> Page[Question]:
         try:
@@ -79,6 +88,10 @@ async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, vi
                 conversation=view.conversation or None,
                 asker=view.agent or None,
                 recipient=recipient,
+                since=wanted.since,
+                until=wanted.until,
+                outcome=wanted.outcome,
+                by=wanted.by,
                 after=after,
                 limit=SEARCHED_AT_ONCE,
             )
@@ -93,6 +106,8 @@ async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, vi
         if view.is_narrowed
         else ()
     )
+    people = await ctx.directory.people(caller.workspace, after=None, limit=_PEOPLE)
+    today = local_time(datetime.now(UTC)).date()
     return live_page(
         "inbox/settled.html",
         person=caller.person,
@@ -100,8 +115,13 @@ async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, vi
         view=view,
         part=part,
         offers=offers_of(view, [*found.items, *others], me=caller.person.id),
+        filters=filters,
+        outcomes=outcome_offers(),
+        people=person_offers(people, [*found.items, *others], filters.by, me=caller.person.id),
+        days_shown=filters.days(today),
+        today=today.isoformat(),
         is_admin=caller.is_admin,
-        days=_days(part.items, me=caller.person.id, today=local_time(datetime.now(UTC)).date()),
+        days=_days(part.items, me=caller.person.id, today=today),
         zone=local_time(datetime.now(UTC)).tzname(),
     )
 
@@ -126,6 +146,7 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
         how=outcome_in_words(question, me),
         said=_said(question),
         report=_report(question),
+        executed=executed_of(question),
         badge=_badge(question, outcome),
         at=When(at.isoformat(), f"{at:%H:%M}", moment_text(at)),
         took=span(outcome.at - question.asked_at),

@@ -6,7 +6,6 @@ Everything here may be shown as it is: invisible characters were made visible.
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +14,16 @@ from typing import Literal, TypeAlias
 from handraise.model.argument_order import reading_order
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.code_language import (
+    LONGEST_COLOURED,
+    Language,
+    declared_language,
+    detected_language,
+)
+from handraise.presentation.code_tokens import Token, code_tokens
 from handraise.presentation.translation import gettext
 from handraise.server.web.inbox.agent_text import alphabets_of
+from handraise.server.web.inbox.diff_rows import DiffLine, DiffRow, diff_rows
 
 _PAIRS = (("before", "after"), ("old", "new"))
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -47,11 +54,22 @@ _CODE = frozenset(
     ]
 )
 """Names of arguments that a program reads."""
-_SQL = re.compile(
-    r"\s*(select|insert|update|delete|create|alter|drop|truncate|merge|grant|with)\s.*?"
-    r"\b(from|into|set|table|where|values|index|view|schema|database|on)\b",
-    re.IGNORECASE | re.DOTALL,
+_PROSE = frozenset(
+    [
+        "body",
+        "message",
+        "text",
+        "description",
+        "comment",
+        "note",
+        "summary",
+        "reason",
+        "subject",
+        "title",
+        "prompt",
+    ]
 )
+"""Names of arguments that people read: their texts are shown as code only if they look like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +81,19 @@ class Plain:
     """Whether it is a text: the text `yes` is not the same as yes."""
     code: bool = False
     """Whether it is a text that a program reads, such as SQL."""
+    language: Language | None = None
+    """The language in which it is coloured."""
     kind: Literal["plain"] = "plain"
 
     @property
     def is_long(self) -> bool:
         """Whether it takes more than a line."""
         return "\n" in self.text
+
+    @property
+    def tokens(self) -> Sequence[Token]:
+        """The text in pieces, each with its colour."""
+        return tuple(code_tokens(self.text, self.language))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +125,16 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class DiffLine:
-    """One line of a difference: unchanged, removed, or added."""
-
-    change: Literal["same", "gone", "new", "skipped"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """What changed between two texts, line by line."""
 
     lines: tuple[DiffLine, ...]
     kind: Literal["difference"] = "difference"
+
+    @property
+    def rows(self) -> tuple[DiffRow, ...]:
+        """The same with old and new lines next to each other."""
+        return diff_rows(self.lines)
 
 
 ValueView: TypeAlias = Plain | Rows | Items | Grid | Difference
@@ -124,8 +146,15 @@ def shown(value: Json) -> ValueView:
 
 
 def arguments_of(value: Mapping[str, Json]) -> Rows:
-    """The arguments of an action, each of them unchanged."""
-    rows = ((visible_line(name), _argument(name, one)) for name, one in reading_order(value).items())
+    """The arguments of an action, each of them unchanged. Code is coloured, up to a length of all of it together."""
+    rows: list[tuple[str, ValueView]] = []
+    left = LONGEST_COLOURED
+    for name, one in reading_order(value).items():
+        made = _argument(name, one, value)
+        if isinstance(made, Plain) and made.language is not None:
+            left -= len(made.text)
+            made = made if left >= 0 else replace(made, language=None)
+        rows.append((visible_line(name), made))
     return Rows(tuple(rows), _doubtful(value))
 
 
@@ -167,11 +196,16 @@ def difference(before: Json, after: Json) -> Difference:
     return Difference(tuple(lines) or (DiffLine("same", gettext("nothing changed")),))
 
 
-def _argument(name: str, value: Json) -> ValueView:
+def _argument(name: str, value: Json, around: Mapping[str, Json]) -> ValueView:
     made = _shown(value, ())
-    if isinstance(made, Plain) and made.quoted and (name.casefold() in _CODE or _SQL.match(made.text)):
-        return replace(made, code=True)
-    return made
+    if not isinstance(made, Plain) or not made.quoted:
+        return made
+    folded = name.casefold()
+    declares = folded in _CODE or (made.is_long and folded not in _PROSE)
+    language = declared_language(name, around) if declares else None
+    language = language or detected_language(made.text)
+    is_code = language is not None or folded in _CODE or (made.is_long and folded not in _PROSE)
+    return replace(made, code=is_code, language=language)
 
 
 def _equals(old: Sequence[str], new: Sequence[str]) -> int:
