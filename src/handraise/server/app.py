@@ -59,6 +59,7 @@ from handraise.server.web.inbox import (
     queue_page,
     settled_page,
     stops_page,
+    together_page,
 )
 from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 
@@ -166,6 +167,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(stops_page.pages)
     routes.include_router(policy_page.pages)
     routes.include_router(question_page.pages)
+    routes.include_router(together_page.pages)
     routes.include_router(file_pages.pages)
     routes.include_router(account_page.pages)
     routes.include_router(passkey_pages.pages)

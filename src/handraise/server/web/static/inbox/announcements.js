@@ -42,15 +42,15 @@ const seen = (name) =>
 const nameOf = (by) => (by === person ? text("you") : seen(by));
 
 // Say something, with a link if there is one.
-export function say(sentence, link, href) {
-  if (!live) return null;
-  live.replaceChildren(document.createTextNode(`${sentence} `));
-  live.hidden = false;
+export function say(sentence, link, href, place = live) {
+  if (!place) return null;
+  place.replaceChildren(document.createTextNode(`${sentence} `));
+  place.hidden = false;
   if (!link) return null;
   const anchor = document.createElement("a");
   anchor.href = href;
   anchor.textContent = link;
-  live.append(anchor);
+  place.append(anchor);
   return anchor;
 }
 
