@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, ViewportSize, expect
 
 from handraise import Approval, Choice, Confirm
 from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, listens, outcome_of, violations
 
-WIDE = {"width": 1440, "height": 900}
+WIDE: ViewportSize = {"width": 1_440, "height": 900}
 READY = 350
 """Milliseconds after which a key is meant for the question that is shown."""
 

@@ -157,6 +157,14 @@ class TestARow:
 
 
 class TestTogether:
+    @pytest.mark.parametrize(
+        "odd", ["id=%00", "like=%00", "like=none", "id=none&id=none", "from=//evil.example/"]
+    )
+    async def test_whatever_stands_in_its_address_is_a_page(self, ann: httpx2.AsyncClient, odd: str) -> None:
+        shown = await open_page(ann, f"/together?{odd}")
+        assert "Nothing is ticked" in shown.words
+        assert "evil" not in shown.html
+
     async def test_each_that_is_ticked_gets_its_own_answer_and_is_shown_before(
         self, ann: httpx2.AsyncClient, desk: LocalDesk
     ) -> None:

@@ -31,6 +31,8 @@ class Done:
     answer: str
     question: str
     href: str
+    waits: bool
+    """Whether it still waits for others."""
     take_back: str | None
     """Where an approval that was not used yet can be taken back."""
 
@@ -71,5 +73,6 @@ def _done(question: Question, text: str, href: str, *, me: str | None = None) ->
         answer=one_line(answer, _EXCERPT),
         question=one_line(question.prompt, _EXCERPT) or visible_line(question.asker),
         href=href,
+        waits=question.outcome is None,
         take_back=href if can_take_back else None,
     )

@@ -50,6 +50,8 @@ class Shown:
     html: Markup
     digest: str
     """The digest of what is shown."""
+    is_short: bool
+    """Whether `text` is all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,10 @@ def _shown(context: AnswerContext, question: Question, query: str) -> Shown:
         text=one_line(question.prompt, _EXCERPT) or visible_line(question.id),
         html=Markup(html),  # noqa: S704 -- our template, which escapes
         digest=digest_shown(context, question, None),
+        is_short=one_line(question.prompt, _EXCERPT) == question.prompt
+        and question.context is None
+        and not question.attachments
+        and not isinstance(question.form, Approval),
     )
 
 

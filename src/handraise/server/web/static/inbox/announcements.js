@@ -5,6 +5,9 @@ import { text } from "./texts.js";
 
 export const live = document.querySelector("[data-live]");
 
+// Where a question says something: on its own page, or beside the list, which has such a place itself.
+export const liveIn = (page) => page.querySelector("[data-live], [data-live-beside]");
+
 const ROW = {
   answered: text("answered"),
   declined: text("declined"),

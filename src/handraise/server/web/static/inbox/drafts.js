@@ -1,6 +1,6 @@
 // What a person types stays in this browser until it is sent or the person signs out.
 
-import { say } from "./announcements.js";
+import { liveIn, say } from "./announcements.js";
 import { person, store } from "./local_storage.js";
 import { text } from "./texts.js";
 
@@ -45,6 +45,9 @@ export function keepMessage(form, id) {
   field.addEventListener("input", () => store.set(key, field.value.trim() ? field.value : null));
 }
 
+// It was sent.
+export const forgetDraft = (id) => store.set(keyOf(id), null);
+
 export const hasDraft = (id) => store.get(keyOf(id)) !== null;
 
 // For a question that ended in another way: show what was kept, once.
@@ -59,7 +62,7 @@ export function showDraft(page) {
   const written = document.createElement("pre");
   written.className = "text";
   written.textContent = texts.join("\n\n");
-  const place = page.querySelector("[data-live]");
+  const place = liveIn(page);
   say(text("You had begun to write this, and nothing of it was sent:"), null, null, place);
   place.append(written);
 }

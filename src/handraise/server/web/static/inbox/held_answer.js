@@ -66,7 +66,7 @@ export async function sendHeld() {
     refuse(was, answer ? text("Your answer was not recorded. Look at the question again.") : text("Your answer was not sent: the server cannot be reached."));
     return;
   }
-  was.sent();
+  was.sent(done);
   if (!held) tellDone({ ...done, address: was.address });
 }
 

@@ -3,7 +3,7 @@
 import { hasDraft, keepDraft, keepMessage, showDraft } from "./drafts.js";
 import { listen } from "./event_stream.js";
 import { delaySend } from "./delayed_send.js";
-import { howItChanged, howItEnded, MESSAGES, say as sayIn, SETTLED, SHARING, whatIsNew } from "./announcements.js";
+import { howItChanged, howItEnded, liveIn, MESSAGES, say as sayIn, SETTLED, SHARING, whatIsNew } from "./announcements.js";
 import { person } from "./local_storage.js";
 import { text } from "./texts.js";
 
@@ -11,7 +11,7 @@ const QUIET = ["set_aside", "put_back"]; // what somebody else does with their o
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 const here = () => location.pathname + location.search;
-const sayOn = (page) => (sentence, link, href) => sayIn(sentence, link, href, page.querySelector("[data-live]"));
+const sayOn = (page) => (sentence, link, href) => sayIn(sentence, link, href, liveIn(page));
 
 // The question was answered: say it when the agent reports what came of it.
 function followReport(id, listen, say) {

@@ -3,9 +3,10 @@
 // Every row is a link to a page of its own; this only shows that page beside the list. `j` and `k` are one step of the
 // browser's history, however often they are pressed; so Back leads to where the person was before.
 
-import { inARow, MESSAGES, say, SETTLED, whisper } from "./announcements.js";
+import { liveIn, MESSAGES, say, SETTLED, whisper } from "./announcements.js";
 import { startControls } from "./controls.js";
 import { bodyOf, LARGEST, leadsOn, MARGIN, sizeOf } from "./delayed_send.js";
+import { forgetDraft } from "./drafts.js";
 import { holdAnswer, isHeld, sendHeld, startToast, takeBackHeld, tellDone, tellRefused } from "./held_answer.js";
 import { person } from "./local_storage.js";
 import { showPasskeys } from "./passkeys.js";
@@ -169,6 +170,9 @@ function show({ title, main }) {
   part.className = "pane-page";
   Object.assign(part.dataset, main.dataset);
   part.append(...[...main.childNodes].map((each) => document.importNode(each, true)));
+  const told = part.querySelector("[data-live]");
+  told?.removeAttribute("data-live");
+  told?.setAttribute("data-live-beside", "");
   pane.replaceChildren(part);
   pane.scrollTop = 0;
   shownAt = performance.now();
@@ -181,7 +185,12 @@ function show({ title, main }) {
     send: () => ({ stop: () => false, stopApproval: () => false, isSending: () => isSending }),
   });
   part.querySelector("[autofocus]")?.focus();
-  const next = following(idIn(current));
+  // First paint this one, then read the next one ahead.
+  requestAnimationFrame(() => setTimeout(readAhead, 0, turn));
+}
+
+function readAhead(mine) {
+  const next = mine === turn && current !== null && following(idIn(current));
   if (next) read(addressOf(next));
 }
 
@@ -288,7 +297,7 @@ function decide(form, submitter, label, least) {
   const id = part.dataset.question;
   const row = rowOf(id);
   row?.classList.add("answering");
-  holdAnswer({ id, address: current, action: form.getAttribute("action"), body: bodyOf(form, submitter), label, wait, failed: () => row?.classList.remove("answering"), sent: () => isSent(id) });
+  holdAnswer({ id, address: current, action: form.getAttribute("action"), body: bodyOf(form, submitter), label, wait, failed: () => row?.classList.remove("answering"), sent: (done) => isSent(id, done) });
   goOn(id);
 }
 
@@ -301,7 +310,7 @@ async function post(form, submitter) {
   const body = isFile ? new FormData(form, submitter) : bodyOf(form, submitter);
   const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { accept: "application/json" } }).catch(() => null);
   isSending = false;
-  const told = pane.querySelector("[data-live]");
+  const told = liveIn(pane);
   if (!answer) {
     say(text("It was not sent: the server cannot be reached. What you have written is still here; please send it again."), null, null, told);
   } else if (answer.headers.get("content-type")?.startsWith("application/json") && answer.ok) {
@@ -311,7 +320,7 @@ async function post(form, submitter) {
       open(address, { how: "none" });
       return;
     }
-    settled(id);
+    showDone(id, done);
     tellDone({ ...done, address });
     goOn(id);
   } else {
@@ -322,17 +331,18 @@ async function post(form, submitter) {
 }
 
 // An answer that was held back is recorded. If it was the last, the list is read again.
-function isSent(id) {
-  settled(id);
+function isSent(id, done) {
+  showDone(id, done);
   if (current === null) page.dispatchEvent(new Event("list-is-done"));
 }
 
-function settled(id) {
+function showDone(id, done) {
+  forgetDraft(id);
   const row = rowOf(id);
   if (!row) return;
   row.classList.remove("answering");
-  row.classList.add("settled");
-  row.querySelector("[data-state]").textContent = inARow("answered", person);
+  row.classList.add(done.waits ? "voted" : "settled", "changed");
+  row.querySelector("[data-state]").textContent = done.text;
 }
 
 // What was held back was taken back: show it again.
