@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page, ViewportSize, expect
 
 from handraise import Approval, Choice, Confirm
 from handraise.desk.local_desk import LocalDesk
+from handraise.server import ServerContext
+from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, listens, outcome_of, violations
+from tests.server.inbox.scene import views_of
 
 WIDE: ViewportSize = {"width": 1_440, "height": 900}
 READY = 350
 """Milliseconds after which a key is meant for the question that is shown."""
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(datetime.now(UTC))
 
 
 async def press(tab: Page, key: str) -> None:
@@ -141,3 +151,31 @@ async def test_answers_from_the_list_without_scripts(person: NewWindow, desk: Lo
         await tab.get_by_role("button", name="Deny").click()
         await expect(tab.locator("[data-recorded] .badge")).to_have_text(["Denied", "Denied"])
     assert [(await outcome_of(desk, each.id))["decision"] for each in refunds] == ["approve", "deny", "deny"]
+
+
+@pytest.mark.slow("test_the_question_is_beside_the_list_and_back_works runs axe in the gate")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_every_width_passes_axe_and_never_scrolls_sideways(
+    person: NewWindow,
+    ctx: ServerContext,
+    desk: LocalDesk,
+    clock: ManualClock,
+    theme: Literal["light", "dark"],
+) -> None:
+    await views_of(ctx, desk, clock)
+    low = await desk.post("low", form=Approval.of("refund", {"order": 1}, risk="low"))
+    async with person("ann", color_scheme=theme, bypass_csp=True) as window:
+        tab = await window.new_page()
+        for width in (390, 820, 1_440):
+            await tab.set_viewport_size({"width": width, "height": 900})
+            for path in ("/", f"/together?like={low.id}", f"/questions/{low.id}?from=%2F"):
+                await tab.goto(path)
+                assert await violations(tab) == [], (path, width)
+                assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+        await tab.goto("/")
+        await expect(tab.locator("[data-pane] [data-question]")).to_be_visible()
+        for row in range(await tab.locator("[data-row]").count()):
+            await tab.keyboard.press("j")
+            await expect(tab.locator(".row.open")).to_have_count(1)
+            if row % 3 == 0:
+                assert await violations(tab) == []

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import Page, ViewportSize, expect
+from playwright.async_api import Page, expect
 
 from handraise import Approval, Choice, MultiChoice
 from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import outcome_of
 
-NARROW: ViewportSize = {"width": 1_000, "height": 800}
-
 
 async def test_from_the_list_to_a_choice_and_back(tab: Page, desk: LocalDesk, errors: list[str]) -> None:
     await desk.post("first")
     question = await desk.post("second", form=Choice.of("Canary", "Rolling", "Blue"))
-    await tab.set_viewport_size(NARROW)  # one page after the other
     await tab.goto("/")
     for key in ("j", "j", "j", "k", "j", "Enter"):
         await tab.keyboard.press(key)
