@@ -181,7 +181,10 @@ def _kind(
 
 def _shown(context: AnswerContext, question: Question, query: str) -> Shown:
     html = seen_html(context, question, with_fields=False)
-    for name in ("id", "aria-labelledby"):  # agents' quotation marks are escaped, so only ours are found
+    # What is there once on a page of its own is there many times here. Agents' tags and quotation marks are escaped, so
+    # only ours are found.
+    html = html.replace("<section ", '<div role="group" ').replace("</section>", "</div>")
+    for name in ("id", "aria-labelledby"):
         html = html.replace(f'{name}="action-title"', f'{name}="action-{question.id}"')
     return Shown(
         id=question.id,
