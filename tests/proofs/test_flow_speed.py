@@ -41,6 +41,7 @@ WATCH = """() => {
     addEventListener("keydown", () => { seen.pressed = performance.now(); }, { capture: true });
     addEventListener("click", () => { seen.pressed = performance.now(); }, { capture: true });
     new MutationObserver(() => {
+        if (!document.querySelector("[data-pane] [data-question]")) return;
         const { pressed } = seen;
         // What is posted from a frame's callback comes after that frame was painted.
         const after = new MessageChannel();
@@ -120,6 +121,7 @@ async def test_the_next_question_is_there_at_once_and_a_yes_takes_one_key(
         loads: list[str] = []
         tab.on("request", lambda one: loads.append(one.url) if one.is_navigation_request() else None)
         rounds: list[list[float]] = []
+        seen: list[float] = []
         for _ in range(ROUNDS):
             before = sum(map(len, rounds))
             for number in range(before + 1, before + ANSWERED + 1):

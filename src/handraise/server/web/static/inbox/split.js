@@ -77,16 +77,17 @@ export function listHasChanged() {
     if (pane && isQuestionOpen() && wide.matches) history.replaceState(null, "", listAddress);
     return;
   }
+  for (const row of rows()) row.classList.toggle("answering", isHeld(row.dataset.row));
   mark();
-  if (current === null || rowOf(idIn(current))?.matches(".settled") !== false) begin();
+  if (current === null) begin();
 }
 
 function begin() {
   if (!isSplit()) return;
   const wanted = location.hash.startsWith("#q-") ? rowOf(decodeURIComponent(location.hash.slice(3))) : undefined;
-  const first = wanted ?? rows().find(isOpenTo) ?? rows()[0];
+  const first = wanted ?? rows().find(isOpenTo) ?? rows().find((row) => !row.matches(".answering"));
   if (wanted) open(addressOf(wanted), { how: "replace" });
-  else open(addressOf(first), { how: "none" });
+  else if (first) open(addressOf(first), { how: isQuestionOpen() ? "replace" : "none" });
 }
 
 function openRow(event) {
@@ -176,7 +177,7 @@ function show({ title, main }) {
   pane.replaceChildren(part);
   pane.scrollTop = 0;
   shownAt = performance.now();
-  if (isQuestionOpen()) document.title = title;
+  if (isQuestionOpen()) showTitle(title);
   startControls(part);
   startUploads(part);
   showPasskeys(part);
@@ -192,6 +193,11 @@ function show({ title, main }) {
 function readAhead(mine) {
   const next = mine === turn && current !== null && following(idIn(current));
   if (next) read(addressOf(next));
+}
+
+function showTitle(title) {
+  document.title = title;
+  document.querySelector("title").dataset.from = "agent";
 }
 
 // The row to go on with: the next one below, or else the first above that is still open.
@@ -223,7 +229,7 @@ function goOn(id) {
   told.textContent = text("That was the last one in this list.");
   pane.replaceChildren(told);
   mark();
-  if (!isHeld(id)) page.dispatchEvent(new Event("list-is-done"));
+  page.dispatchEvent(new Event("list-is-done"));
 }
 
 function move(step) {
