@@ -28,11 +28,12 @@ from support.http_server import listening
 from support.terminal import Screen, at_terminal
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
-NAMES = ("inbox", "question", "approval", "phone", "dark", "terminal", "insights", "policy", "stops")
+NAMES = ("inbox", "split", "question", "approval", "phone", "dark", "terminal", "insights", "policy", "stops")
 LARGEST = 150_000
 """Bytes: a page with pictures should still open quickly."""
 
 _WINDOW: dict[str, Any] = {"viewport": {"width": 960, "height": 720}, "device_scale_factor": 2}
+_WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "device_scale_factor": 2}
 _PHONE: dict[str, Any] = {
     "viewport": {"width": 375, "height": 760},
     "device_scale_factor": 2,
@@ -96,7 +97,7 @@ async def _take(folder: Path, names: Sequence[str]) -> None:
 async def _picture(browser: Browser, file: Path, scene: Scene, address: str) -> None:
     name = file.stem
     options = {
-        **(_PHONE if name == "phone" else _WINDOW),
+        **{"phone": _PHONE, "split": _WIDE}.get(name, _WINDOW),
         "color_scheme": "dark" if name == "dark" else "light",
     }
     window = await _signed_in(browser, scene, address, **options)
@@ -104,6 +105,9 @@ async def _picture(browser: Browser, file: Path, scene: Scene, address: str) -> 
     match name:
         case "inbox":
             await page.goto("/")
+        case "split":
+            await page.goto("/")
+            await page.locator("[data-pane] [data-question]").wait_for()
         case "question":
             await page.goto(f"/questions/{scene.choice.id}")
             await page.get_by_role("radio", name="Canary").check()
@@ -119,7 +123,8 @@ async def _picture(browser: Browser, file: Path, scene: Scene, address: str) -> 
         case _:
             await page.goto("/insights")
     await _quiet(page)
-    await _fit(page, _WHOLE[name])
+    if name in _WHOLE:
+        await _fit(page, _WHOLE[name])
     await _keep(file, await page.screenshot(animations="disabled", caret="hide"), browser)
     await window.close()
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "images"
-NAMES = ("approval", "dark", "inbox", "insights", "phone", "policy", "question", "stops", "terminal")
+NAMES = ("approval", "dark", "inbox", "insights", "phone", "policy", "question", "split", "stops", "terminal")
 LARGEST = 150_000
 
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
@@ -62,6 +63,7 @@ from handraise.server.web.inbox import (
     settled_page,
     standing_answers_page,
     stops_page,
+    together_page,
 )
 from handraise.server.web.pages import STATIC_FILES
 
@@ -172,6 +174,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(stops_page.pages)
     routes.include_router(policy_page.pages)
     routes.include_router(question_page.pages)
+    routes.include_router(together_page.pages)
     routes.include_router(file_pages.pages)
     routes.include_router(account_page.pages)
     routes.include_router(passkey_pages.pages)
@@ -180,5 +183,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(api_page.pages)
     routes.include_router(embedded_question.pages)
     routes.include_router(embedded_question.frames)
-    routes.mount(STATIC, embedded_question.SharedFiles(directory=STATIC_FILES))
+    # Only files that are the same for everybody are compressed: the size of a page must not tell what is on it.
+    shared = embedded_question.SharedFiles(directory=STATIC_FILES)
+    routes.mount(STATIC, GZipMiddleware(shared, minimum_size=1_000))
     return routes.routes

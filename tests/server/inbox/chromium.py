@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]  # it has none
 from fastapi import FastAPI
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright, expect
 
 from handraise import Answered, Responder
 from handraise.desk.local_desk import LocalDesk
@@ -38,6 +38,9 @@ UNLIMITED: dict[str, Any] = {
 """A test is quicker than any person."""
 PATIENCE = 20_000
 """Milliseconds that a busy machine may take for anything that a person would wait for."""
+
+NARROW: ViewportSize = {"width": 1_000, "height": 720}
+"""One page after the other. From 1,100 pixels the list and a question are side by side: see test_browser_flow.py."""
 
 NewWindow = Callable[..., AbstractAsyncContextManager[BrowserContext]]
 """A window of anybody: `person("bob", viewport={…}, java_script_enabled=False)`."""
@@ -79,7 +82,7 @@ def person(chromium: Browser, address: str, issuer: Issuer, workspace: str) -> N
         name: str = "ann", *, groups: Sequence[str] = (), role: Role = Role.MEMBER, **options: Any
     ) -> AsyncIterator[BrowserContext]:
         token = await issuer.person(workspace, Responder(name, frozenset(groups)), role=role)
-        context = await chromium.new_context(base_url=address, **options)
+        context = await chromium.new_context(base_url=address, **({"viewport": NARROW} | options))
         await context.add_cookies([{"name": "handraise", "value": token, "url": address}])
         context.set_default_timeout(PATIENCE)
         try:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -47,6 +47,8 @@ NO_PAGES = {
     "/questions/{question_id}/images/{digest}",
 }
 
+BESIDE = 1_100
+"""The pixels from which the list and a question are side by side."""
 CONTEXT = {
     "service": {"name": "web", "replicas": 3, "public": True, "note": None},
     "hosts": [{"name": "a", "load": 0.5}, {"name": "b", "load": 1}],
@@ -120,6 +122,8 @@ class View:
 
 ONE_OF_EACH = {
     "the queue",
+    "several together",
+    "what comes after an answer",
     "what is set aside",
     "standing answers",
     "a question asked again to answer",
@@ -200,6 +204,9 @@ async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> l
             _page(asked["a conversation about a refund"]),
             _moved,
         ),
+        View("several together", "/together", _together(asked)),
+        View("nothing together", "/together", "/together", alike=True),
+        View("what comes after an answer", "/questions/{question_id}", _after(asked, settled)),
         View("the keys", "/", "/", _keys),
         View("oneself", "/me", "/me"),
         View("the HTTP API", "/docs", "/docs"),
@@ -209,10 +216,10 @@ async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> l
 
 def _lists() -> list[View]:
     return [
-        View("the queue", "/", "/"),
-        View("the queue of the workspace", "/", "/?all=1", alike=True),
+        View("the queue", "/", "/", _beside),
+        View("the queue of the workspace", "/", "/?all=1", _beside, alike=True),
         View("a queue that a filter leaves empty", "/", "/?agent=nobody"),
-        View("a search", "/", "/?q=release"),
+        View("a search", "/", "/?q=release", _beside),
         View("what is set aside", "/aside", "/aside"),
         View("standing answers", "/standing-answers", "/standing-answers"),
         View("what is settled", "/settled", "/settled"),
@@ -361,6 +368,15 @@ async def _settled(desk: LocalDesk, clock: ManualClock) -> dict[str, Question]:
     return found
 
 
+def _together(asked: dict[str, Question]) -> str:
+    names = ("yes or no", "an approval", "a form", "a conversation about a refund")
+    return "/together?" + urlencode([("id", asked[name].id) for name in names])
+
+
+def _after(asked: dict[str, Question], settled: dict[str, Question]) -> str:
+    return f"{_page(asked['yes or no'])}?{urlencode({'from': '/', 'done': settled['approved'].id})}"
+
+
 def _page(question: Question) -> str:
     return f"/questions/{question.id}"
 
@@ -392,6 +408,13 @@ async def _moved(tab: Page) -> None:
     await expect(tab.get_by_role("alert")).to_be_visible()
 
 
+async def _beside(tab: Page) -> None:
+    """Wait for the question that is shown beside the list, if the window is wide."""
+    if tab.viewport_size is not None and tab.viewport_size["width"] >= BESIDE:
+        await expect(tab.locator("[data-pane] [data-question]")).to_be_visible()
+
+
 async def _keys(tab: Page) -> None:
+    await _beside(tab)
     await tab.keyboard.press("?")
     await expect(tab.get_by_role("dialog")).to_be_visible()

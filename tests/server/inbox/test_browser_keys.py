@@ -17,14 +17,16 @@ async def test_from_the_list_to_a_choice_and_back(tab: Page, desk: LocalDesk, er
     await tab.goto("/")
     for key in ("j", "j", "j", "k", "j", "Enter"):
         await tab.keyboard.press(key)
-    await tab.wait_for_url(f"**/questions/{question.id}")
-    await tab.keyboard.press("2")
-    await tab.keyboard.press("Enter")
-    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
-    assert await outcome_of(desk, question.id) == "Rolling"
-    await tab.wait_for_load_state()
+    await tab.wait_for_url(f"**/questions/{question.id}?from=%2F")
     await tab.keyboard.press("u")
     await expect(tab.get_by_role("heading", name="Waiting for you", exact=True)).to_be_visible()
+    await expect(tab.get_by_role("link", name="second")).to_be_focused()
+    await tab.keyboard.press("Enter")
+    await tab.wait_for_url(f"**/questions/{question.id}?from=%2F")
+    await tab.keyboard.press("2")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator("[data-done]")).to_contain_text("Answered Rolling")
+    assert await outcome_of(desk, question.id) == "Rolling"
     assert errors == []
 
 

@@ -191,6 +191,8 @@ async def test_is_answered(page: Page, hand: Hand, desk: LocalDesk, group: str) 
         else:
             await page.goto(f"/questions/{question.id}")
         await deeds(hand)
+        if place == 0:
+            await page.locator("[data-done]").get_by_role("link", name="View").click()
         await expect(page.get_by_role("heading", name="by you through the inbox")).to_be_visible()
         settled = await desk.get(question.id)
         assert said(settled) == value, kind

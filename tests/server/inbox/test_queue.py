@@ -227,6 +227,8 @@ async def test_of_an_administrator_can_be_the_whole_workspace(
         "q=%00%FF",
         "to=%00",
         "q=" + "x" * 999,
+        "done=%00",
+        "done=" + "x" * 999,
     ],
 )
 async def test_whatever_stands_in_its_address_is_a_page(ann: httpx2.AsyncClient, odd: str) -> None:

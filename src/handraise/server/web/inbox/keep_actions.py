@@ -14,7 +14,9 @@ from handraise.server.web.inbox.form_controls import Submitted
 from handraise.server.web.inbox.question_html import AnswerContext, Submission, show
 
 
-async def keep(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
+async def keep(
+    context: AnswerContext, question: Question, submitted: Submitted, *, then: str | None = None
+) -> Response:
     """Keep an answer that this person gave, then redirect; or show the page again, with why it is not possible."""
     if not context.shares:  # a link answers one question
         return await show(context, question, status=403)
@@ -24,7 +26,7 @@ async def keep(context: AnswerContext, question: Question, submitted: Submitted)
     except CannotKeep as refused:
         again = Submission({**submitted, "do": ["keep"]}, refused.problems)
         return await show(context, await context.desk.get(question.id), again, status=422)
-    return RedirectResponse(context.here, 303)
+    return RedirectResponse(then or context.here, 303)
 
 
 def wants_to_keep(submitted: Submitted) -> bool:

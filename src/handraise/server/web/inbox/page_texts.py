@@ -21,6 +21,8 @@ from handraise.presentation.times import moment_text, span
 from handraise.presentation.translation import gettext, gettext_noop, pgettext
 
 _MINUTE = timedelta(minutes=1)
+_HOUR = 60
+_DAY = 24 * _HOUR
 _LONGEST_STORY = 40
 _LONGEST_QUOTE = 600
 _SURE = {
@@ -90,7 +92,7 @@ class When:
     iso: str
     text: str
     full: str
-    ticks: Literal["", "past", "any", "waited", "end"] = ""
+    ticks: Literal["", "past", "any", "waited", "age", "end"] = ""
     """How a script keeps the text up to date: see times.js."""
 
 
@@ -115,6 +117,18 @@ def waited_since(at: datetime, now: datetime) -> When:
     return When(
         at.isoformat(), gettext("waited {span}").format(span=span(now - at)), moment_text(at), "waited"
     )
+
+
+def age_of(at: datetime, now: datetime) -> When:
+    """The same in the fewest characters."""
+    minutes = max(0, (now - at) // _MINUTE)
+    if minutes < _HOUR:
+        text = gettext("{count} min").format(count=minutes)
+    elif minutes < _DAY:
+        text = gettext("{count} h").format(count=minutes // _HOUR)
+    else:
+        text = gettext("{count} d").format(count=minutes // _DAY)
+    return When(at.isoformat(), text, moment_text(at), "age")
 
 
 def end_at(at: datetime, now: datetime) -> When:

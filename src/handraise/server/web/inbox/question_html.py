@@ -12,6 +12,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.agreement import has_voted
 from handraise.model.attachments import Attachment, attached_in
 from handraise.model.events import Event
 from handraise.model.forms import Approval, Confirm, Scope, takes_files
@@ -65,7 +66,7 @@ from handraise.server.web.inbox.page_texts import (
     since,
 )
 from handraise.server.web.inbox.print_view import print_facts
-from handraise.server.web.inbox.queue_page import is_soon, kind_in_words
+from handraise.server.web.inbox.question_kind import is_soon, kind_in_words, takes_one_press
 from handraise.server.web.inbox.sharing_view import SHARING, SharingView, names_to_bring_in, sharing_of
 from handraise.server.web.inbox.status_view import (
     action_heading,
@@ -123,6 +124,8 @@ class AnswerContext:
     desk: LocalDesk
     person: Person
     here: str
+    then: str | None = None
+    """The page that follows when the question is done, if it is not this one."""
     directory: Directory
     """Who is in which group."""
     policies: Policies
@@ -218,6 +221,7 @@ async def show(
         "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
         "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
         "typed": may_answer and typed is not None and not refuses,
+        "quick": may_answer and _is_quick(context, question),
         "why": next(iter(({} if submission is None else submission.submitted).get("why", ())), ""),
         "doing": do,
         "doing_problems": ()
@@ -264,6 +268,17 @@ async def show(
 def may_close(context: AnswerContext, question: Question, now: datetime) -> bool:
     """Whether this person may withdraw a question that nobody waits for: an administrator, who is signed in."""
     return context.shares and context.person.role is Role.ADMIN and question.is_orphaned(now)
+
+
+def _is_quick(context: AnswerContext, question: Question) -> bool:
+    """Whether one key may answer it: nothing is folded away, and nothing else is needed."""
+    is_whole = _fold(question) is None and _context_fold(question) is None
+    return (
+        is_whole
+        and takes_one_press(question.form)
+        and context.passkey is None
+        and not has_voted(question, context.person.id)
+    )
 
 
 def show_edits(
@@ -392,16 +407,21 @@ def digest_shown(context: AnswerContext, question: Question, thread: str | None)
     It covers the agent's part of the page as HTML: what was asked, and the action to approve. `thread` is the digest of the
     conversation on it, if there is one.
     """
+    rendered = seen_html(context, question)
+    return hashlib.sha256((rendered + (thread or "")).encode()).hexdigest()
+
+
+def seen_html(context: AnswerContext, question: Question, *, with_fields: bool = True) -> str:
+    """The agent's part of a question's page: what was asked, and the action to approve."""
     form = question.form
-    rendered = TEMPLATES.get_template("inbox/seen.html").render(
+    return TEMPLATES.get_template("inbox/seen.html").render(
         **_common_values(context, question) | _agent_content(context, question),
-        may_answer=True,
+        may_answer=with_fields,
         votes=None,
         thread=None,
         controls=controls_of(form, typed=None, problems=()),
         approval=_action_of(form, form.action.arguments) if isinstance(form, Approval) else None,
     )
-    return hashlib.sha256((rendered + (thread or "")).encode()).hexdigest()
 
 
 def confirmed_digest(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -52,9 +53,11 @@ from handraise.server.context import ServerContext
 from handraise.server.passkeys.passkey_use import read_signature
 from handraise.server.uploads import UploadSlots
 from handraise.server.web.inbox.back_links import back_of
+from handraise.server.web.inbox.done_view import done_with
 from handraise.server.web.inbox.file_view import FilePlaces
 from handraise.server.web.inbox.form_controls import Submitted, file_names, read_answer
 from handraise.server.web.inbox.keep_actions import keep, wants_to_keep
+from handraise.server.web.inbox.question_flow import list_after, page_after, place_of
 from handraise.server.web.inbox.question_html import (
     AnswerContext,
     OtherPage,
@@ -73,6 +76,9 @@ from handraise.server.web.pages import PageRoute, message
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _MOST_PARTS = 2_000
+_SEE_OTHER = 303
+_DONE_WITH = {"", "decline", "send back", "snooze", "not for me", "hand over"}
+"""What a person does with a question that then is not waiting for them any more."""
 _NUMBER = re.compile(r"[0-9]{1,6}")
 
 
@@ -83,7 +89,13 @@ async def show_question(request: Request, ctx: Context, caller: CurrentPerson, q
         question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
         return _not_found_page()
-    return await show(await _session_context(request, ctx, caller, question), question)
+    context = await _session_context(request, ctx, caller, question)
+    back = back_of(request, question_id)
+    shown = {
+        "place": await place_of(ctx, caller, back.waiting, question_id),
+        "done": await done_with(ctx, caller, request.query_params.get("done"), back.query),
+    }
+    return await show(replace(context, shown={**context.shown, **shown}), question)
 
 
 @pages.post("/questions/{question_id}")
@@ -103,7 +115,17 @@ async def answer_question(
         return await show(context, question, Submission(kept, misfit.problems), status=422)
     finally:
         await request.close()
-    return await respond(context, question, submitted)
+    back = back_of(request, question_id)
+    if back.waiting is not None and submitted.get("do", [""])[0] in _DONE_WITH:
+        context = replace(context, then=await page_after(ctx, caller, back.waiting, question_id))
+        if submitted.get("then") == ["list"]:
+            context = replace(context, then=list_after(back.waiting, question_id, context.then or ""))
+    response = await respond(context, question, submitted)
+    if response.status_code == _SEE_OTHER and request.headers.get("accept") == "application/json":
+        # A script shows the next page itself.
+        done = await done_with(ctx, caller, question_id, back.query)
+        return JSONResponse({"done": None if done is None else asdict(done)})
+    return response
 
 
 @pages.post("/questions/{question_id}/signature")
@@ -147,7 +169,7 @@ async def _session_context(
         files=FilePlaces(
             f"/questions/{quote(question.id, safe='')}", request.app.state.image_encoder.is_available
         ),
-        shown={"framed": False, "back": back},
+        shown={"framed": False, "back": back, "place": None, "done": None},
     )
 
 
@@ -228,8 +250,8 @@ async def _answer(
     except Stopped:  # the page says so
         return await show(context, question, Submission(submitted), status=423)
     if wants_to_keep(submitted):
-        return await keep(context, question, submitted)
-    return RedirectResponse(context.here, 303)
+        return await keep(context, question, submitted, then=context.then)
+    return RedirectResponse(context.then or context.here, 303)
 
 
 async def _show_edits(
@@ -308,7 +330,7 @@ async def _decline(context: AnswerContext, question: Question, submitted: Submit
         if not (isinstance(settled.outcome, Declined) and settled.outcome.by == context.person.id):
             question = await context.desk.get(question.id)
             return await show(context, question, Submission(submitted), status=409)
-    return RedirectResponse(context.here, 303)
+    return RedirectResponse(context.then or context.here, 303)
 
 
 async def _send_back(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
@@ -333,7 +355,7 @@ async def _send_back(context: AnswerContext, question: Question, submitted: Subm
         if not (isinstance(settled.outcome, Returned) and settled.outcome.by == context.person.id):
             question = await context.desk.get(question.id)
             return await show(context, question, Submission(submitted), status=409)
-    return RedirectResponse(context.here, 303)
+    return RedirectResponse(context.then or context.here, 303)
 
 
 async def _take_back(context: AnswerContext, question: Question, submitted: Submitted) -> Response:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -20,15 +21,14 @@ from handraise.model.agreement import (
     most_agreeing,
     outdated_approvals,
 )
-from handraise.model.forms import AnyForm, Approval
-from handraise.model.people import may_respond
+from handraise.model.forms import Approval
+from handraise.model.people import Responder, may_respond
 from handraise.model.questions import Question
 from handraise.model.urgency import ASKERS_TURN, folded, is_escalated
 from handraise.model.visible import visible_line
 from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
 from handraise.presentation.away_text import rota_text
-from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.suspension_text import suspension_line
 from handraise.presentation.translation import gettext
@@ -38,8 +38,12 @@ from handraise.server.context import ServerContext
 from handraise.server.rota_refresh import warnings_of
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.away_view import own_absence
-from handraise.server.web.inbox.back_links import query_of_list
-from handraise.server.web.inbox.page_texts import When, end_at, waited_since
+from handraise.server.web.inbox.back_links import address_of_list, query_of_list
+from handraise.server.web.inbox.done_view import done_with
+from handraise.server.web.inbox.page_texts import When, age_of, end_at, waited_since
+from handraise.server.web.inbox.question_html import AnswerContext
+from handraise.server.web.inbox.question_kind import is_soon, kind_in_words
+from handraise.server.web.inbox.quick_answers import QuickAnswer, kind_of, quick_answer_of, why_alone
 from handraise.server.web.inbox.search import (
     AT_ONCE,
     ON_A_PAGE,
@@ -58,8 +62,6 @@ from handraise.server.web.pages import PageRoute, live_page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-SOON = timedelta(hours=1)
-"""A question that expires within this time is urgent."""
 _EXCERPT = 180
 _SHOWN = 10
 """How many of a row's equal questions are listed below it."""
@@ -91,6 +93,7 @@ class Row:
     escalated: bool
     soon: bool
     waited: When
+    age: When
     expires: When | None
     conversation: str | None
     mine: bool
@@ -106,6 +109,12 @@ class Row:
     is_orphaned: bool = False
     """Whether nobody waits for the answer any more."""
     equal: EqualQuestions | None = None
+    quick: QuickAnswer | None = None
+    """The buttons that answer it here, if the row shows all of it."""
+    can_tick: bool = False
+    """Whether it can be answered together with others."""
+    like: int = 0
+    """How many others on this page are of its kind (the same agent, tool and form), if it is the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,40 +128,35 @@ class SuspensionView:
 @pages.get("/")
 async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep) -> Response:
     """The questions that wait for this person; an administrator may see those of the whole workspace."""
-    desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
-    where: dict[str, Any] = {
-        "conversation": view.conversation or None,
-        "asker": view.agent or None,
-        "recipient": recipient,
-    }
-
-    async def read(after: str | None) -> Page[Question]:
-        try:
-            return await desk.list_pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **where)
-        except ValueError:
-            return Page([], None)  # the address continues from a place at which no page ended
-
-    now = datetime.now(UTC)
-    if view.is_search:
-        searched = await find(read, view)
-        places: Sequence[Waiting] = ()
-        agents_turn = {each.id for each in searched.items if each.is_askers_turn}
-        one_by_one: tuple[tuple[str, ...], ...] = tuple((each.id,) for each in searched.items)
-        found = Found(one_by_one, searched.looked, searched.after)
-    else:
-        places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **where), view)
-        agents_turn = {each.id for each in places if each.urgency >= ASKERS_TURN}
+    desk, now = desk_of(ctx, caller), datetime.now(UTC)
+    places, found, agents_turn = await rows_of(desk, caller, view)
     part = part_of(view, found)
     questions = await _read(desk, part.items)
     # Values that the filter leaves out can still be chosen.
-    others = (await desk.by_urgency(recipient=recipient, limit=AT_ONCE)).places if view.is_narrowed else ()
+    others = (
+        (await desk.by_urgency(recipient=_recipient(view, caller), limit=AT_ONCE)).places
+        if view.is_narrowed
+        else ()
+    )
     several = any(question.takes_votes for question in questions.values())
     groups = await ctx.directory.groups(caller.workspace) if several else {}
     questions = {each.id: await _as_votes_stand(desk, each) for each in questions.values()}
+    stops = await ctx.policies.stops(caller.workspace)
+    context = AnswerContext(
+        desk=desk,
+        person=caller.person,
+        here="/",
+        directory=ctx.directory,
+        policies=ctx.policies,
+        evidence=caller.session.evidence,
+    )
+    kinds = {ids[0]: kind_of(questions[ids[0]]) for ids in part.items if ids[0] in questions}
+    counts, firsts = Counter(kinds.values()), {kind: each for each, kind in reversed(kinds.items())}
     return live_page(
         "inbox/queue.html",
         person=caller.person,
         here=query_of_list(request),
+        address=address_of_list(request),
         view=view,
         part=part,
         number=sum(len(ids) for ids in found.items if ids[0] not in agents_turn),
@@ -161,17 +165,50 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         rotas=await _rota_warnings(ctx, caller),
         away=await own_absence(ctx.directory, caller.person, now),
         suspended=await _suspended(ctx, caller),
-        stops=stop_views(await ctx.policies.stops(caller.workspace), caller.person.id),
+        stops=stop_views(stops, caller.person.id),
+        done=await done_with(ctx, caller, request.query_params.get("done"), query_of_list(request)),
         rows=[
             replace(
                 _row(questions[ids[0]], caller, groups, now),
                 equal=_equal_questions(ids, questions, view, now),
+                quick=quick_answer_of(questions[ids[0]], caller, context, stops) if len(ids) == 1 else None,
+                can_tick=why_alone(questions[ids[0]], caller, stops) is None,
+                like=counts[kinds[ids[0]]] - 1 if firsts[kinds[ids[0]]] == ids[0] else 0,
             )
             for ids in part.items
             if ids[0] in questions
         ],
         base_url=ctx.settings.base_url,
     )
+
+
+def _recipient(view: View, caller: PersonCaller) -> Responder | None:
+    return None if view.everything else caller.person.responder
+
+
+async def rows_of(
+    desk: LocalDesk, caller: PersonCaller, view: View
+) -> tuple[Sequence[Waiting], Found[tuple[str, ...]], set[str]]:
+    """The rows of a list, each with the ids of its equal questions; and which of them wait for their agent."""
+    where: dict[str, Any] = {
+        "conversation": view.conversation or None,
+        "asker": view.agent or None,
+        "recipient": _recipient(view, caller),
+    }
+
+    async def read(after: str | None) -> Page[Question]:
+        try:
+            return await desk.list_pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **where)
+        except ValueError:
+            return Page([], None)  # the address continues from a place at which no page ended
+
+    if view.is_search:
+        searched = await find(read, view)
+        one_by_one: tuple[tuple[str, ...], ...] = tuple((each.id,) for each in searched.items)
+        agents_turn = {each.id for each in searched.items if each.is_askers_turn}
+        return (), Found(one_by_one, searched.looked, searched.after), agents_turn
+    places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **where), view)
+    return places, found, {each.id for each in places if each.urgency >= ASKERS_TURN}
 
 
 async def _rota_warnings(ctx: ServerContext, caller: PersonCaller) -> list[str]:
@@ -256,18 +293,6 @@ def _href(question_id: str) -> str:
     return f"/questions/{quote(question_id, safe='')}"
 
 
-def is_soon(question: Question, now: datetime) -> bool:
-    """Whether it expires soon."""
-    return question.expires_at is not None and question.expires_at - now <= SOON
-
-
-def kind_in_words(form: AnyForm) -> str:
-    """What a person is asked to do."""
-    if not isinstance(form, Approval):
-        return kind_text(form)
-    return gettext("Approve {tool}").format(tool=one_line(form.action.tool, 60))
-
-
 def _votes(question: Question) -> str:
     return gettext("{count} of {quorum} agree").format(count=most_agreeing(question), quorum=question.quorum)
 
@@ -288,6 +313,7 @@ def _row(
         escalated=is_escalated(question),
         soon=is_soon(question, now),
         waited=waited_since(question.asked_at, now),
+        age=age_of(question.asked_at, now),
         expires=None if question.expires_at is None else end_at(question.expires_at, now),
         conversation=None if question.conversation is None else visible_line(question.conversation),
         mine=may_respond(question, caller.person.responder),

@@ -26,7 +26,7 @@ from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.executed_view import Executed, executed_of
 from handraise.server.web.inbox.page_texts import When, outcome_in_words
-from handraise.server.web.inbox.queue_page import kind_in_words
+from handraise.server.web.inbox.question_kind import kind_in_words
 from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, ViewDep, find, offers_of, part_of
 from handraise.server.web.inbox.settled_filters import FiltersDep, outcome_offers, person_offers
 from handraise.server.web.inbox.status_view import status_name

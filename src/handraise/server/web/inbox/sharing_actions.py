@@ -44,7 +44,7 @@ async def share(context: AnswerContext, question: Question, submitted: Submitted
     back = context.shown.get("back")
     if back is not None and submitted.get("then") == ["list"]:
         return RedirectResponse(back.href, 303)
-    return RedirectResponse(context.here, 303)
+    return RedirectResponse(context.then or context.here, 303)
 
 
 async def close(context: AnswerContext, question: Question, submitted: Submitted) -> Response:

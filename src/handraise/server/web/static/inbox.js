@@ -7,6 +7,7 @@ import { startQuestion } from "./inbox/question.js";
 import { startPasskeys } from "./inbox/passkeys.js";
 import { startPlace } from "./inbox/place.js";
 import { startQueue } from "./inbox/queue.js";
+import { returnToSplit, startSplit } from "./inbox/split.js";
 import { startInstalling, startSwitches, startWorker } from "./inbox/notifications.js";
 import { startTimes } from "./inbox/times.js";
 import { startUploads } from "./inbox/uploads.js";
@@ -20,11 +21,14 @@ startKeys();
 startSignOut();
 startControls();
 startUploads();
-startPasskeys(page);
+startPasskeys();
 startTimes();
 startPlace();
-if ("question" in page.dataset) startQuestion(page);
-if ("queue" in page.dataset) startQueue(page);
+if ("question" in page.dataset && !returnToSplit()) startQuestion(page);
+if ("queue" in page.dataset) {
+  startSplit(page);
+  startQueue(page);
+}
 if ("myself" in page.dataset) {
   startInstalling();
   startSwitches();

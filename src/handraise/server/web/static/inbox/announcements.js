@@ -5,6 +5,9 @@ import { text } from "./texts.js";
 
 export const live = document.querySelector("[data-live]");
 
+// Where a question says something: on its own page, or beside the list, which has such a place itself.
+export const liveIn = (page) => page.querySelector("[data-live], [data-live-beside]");
+
 const ROW = {
   answered: text("answered"),
   declined: text("declined"),
@@ -42,15 +45,15 @@ const seen = (name) =>
 const nameOf = (by) => (by === person ? text("you") : seen(by));
 
 // Say something, with a link if there is one.
-export function say(sentence, link, href) {
-  if (!live) return null;
-  live.replaceChildren(document.createTextNode(`${sentence} `));
-  live.hidden = false;
+export function say(sentence, link, href, place = live) {
+  if (!place) return null;
+  place.replaceChildren(document.createTextNode(`${sentence} `));
+  place.hidden = false;
   if (!link) return null;
   const anchor = document.createElement("a");
   anchor.href = href;
   anchor.textContent = link;
-  live.append(anchor);
+  place.append(anchor);
   return anchor;
 }
 

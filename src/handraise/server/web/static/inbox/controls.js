@@ -24,7 +24,7 @@ function nearestZone(field) {
   set();
 }
 
-export function startControls() {
-  document.querySelectorAll("[data-other]").forEach(tickOther);
-  document.querySelectorAll("[data-instant]").forEach(nearestZone);
+export function startControls(part = document) {
+  part.querySelectorAll("[data-other]").forEach(tickOther);
+  part.querySelectorAll("[data-instant]").forEach(nearestZone);
 }

@@ -7,8 +7,8 @@ import { seemsConnected } from "./event_stream.js";
 import { say } from "./announcements.js";
 import { text } from "./texts.js";
 
-const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
-const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
+export const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
+export const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
 const PATIENCE = 10_000; // the milliseconds in which a running server answers
 const ACCIDENT = 400; // a second click or a held key in these milliseconds is not a decision
 
@@ -154,7 +154,7 @@ async function isThere() {
 }
 
 // A button that only shows the person's changes decides nothing, and needs no undo.
-function leadsOn(form, submitter) {
+export function leadsOn(form, submitter) {
   if (submitter?.name === "do") return submitter.value === "edit";
   if ("changes" in (submitter?.dataset ?? {})) return true;
   const edits = form.querySelector(".edits");
@@ -167,13 +167,13 @@ function isChanged(input) {
   return input.matches("[type=radio], [type=checkbox]") ? input.checked !== input.defaultChecked : input.value !== input.defaultValue;
 }
 
-function bodyOf(form, submitter) {
+export function bodyOf(form, submitter) {
   const body = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
   if (submitter?.name) body.append(submitter.name, submitter.value);
   return body;
 }
 
-const sizeOf = (form) => new Blob([bodyOf(form, null).toString()]).size;
+export const sizeOf = (form) => new Blob([bodyOf(form, null).toString()]).size;
 
 function problemsIn(html) {
   const found = new DOMParser().parseFromString(html, "text/html").querySelectorAll(".problem");

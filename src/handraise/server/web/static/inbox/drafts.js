@@ -1,6 +1,6 @@
 // What a person types stays in this browser until it is sent or the person signs out.
 
-import { live, say } from "./announcements.js";
+import { liveIn, say } from "./announcements.js";
 import { person, store } from "./local_storage.js";
 import { text } from "./texts.js";
 
@@ -45,6 +45,9 @@ export function keepMessage(form, id) {
   field.addEventListener("input", () => store.set(key, field.value.trim() ? field.value : null));
 }
 
+// It was sent.
+export const forgetDraft = (id) => store.set(keyOf(id), null);
+
 export const hasDraft = (id) => store.get(keyOf(id)) !== null;
 
 // For a question that ended in another way: show what was kept, once.
@@ -52,13 +55,14 @@ export function showDraft(page) {
   const keys = [keyOf(page.dataset.question), messageKeyOf(page.dataset.question)];
   const [answer, message] = keys.map(store.get);
   for (const key of keys) store.set(key, null);
-  if (document.querySelector("[data-kept]")) return;
+  if (page.querySelector("[data-kept]")) return;
   const begun = [...(answer && !("mine" in page.dataset) ? JSON.parse(answer) : []), ...(message && !isSent(message) ? [message] : [])];
   const texts = begun.filter((each) => typeof each === "string" && each.trim() && !/^[+-]\d\d:\d\d$/.test(each));
   if (!texts.length) return;
   const written = document.createElement("pre");
   written.className = "text";
   written.textContent = texts.join("\n\n");
-  say(text("You had begun to write this, and nothing of it was sent:"));
-  live.append(written);
+  const place = liveIn(page);
+  say(text("You had begun to write this, and nothing of it was sent:"), null, null, place);
+  place.append(written);
 }

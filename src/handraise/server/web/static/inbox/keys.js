@@ -1,6 +1,7 @@
 // Keyboard shortcuts of one key. They can be turned off in a browser, and never act while a person types.
 
 import { store } from "./local_storage.js";
+import { pressInSplit } from "./split.js";
 
 const dialog = document.querySelector("[data-keys-dialog]");
 const keysOff = document.querySelector("[data-keys-off]");
@@ -19,7 +20,14 @@ function moveTo(step) {
   links[next].closest(".row").scrollIntoView({ block: "nearest" });
 }
 
+// A button of the row that has the focus.
+function rowButton(key) {
+  return document.activeElement?.closest(".row")?.querySelector(`[data-key="${key}"]`) ?? null;
+}
+
 function choose(place) {
+  const button = rowButton(String(place + 1));
+  if (button) comeTo(button);
   const controls = document.querySelectorAll("[data-answer] .fields [data-control]");
   if (controls.length !== 1) return;
   const tick = controls[0].querySelectorAll(".tick input")[place];
@@ -41,14 +49,19 @@ function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || dialog.open || !keysAreOn()) return;
   if (event.target.closest("textarea, select, input:not([type=radio], [type=checkbox]), [inert]")) return;
   const key = event.key;
+  if (pressInSplit(event)) {
+    event.preventDefault();
+    return;
+  }
   if (key === "j") moveTo(1);
   else if (key === "k") moveTo(-1);
   else if (key === "?") dialog.showModal();
   else if (key === "/") document.querySelector("[data-search]")?.focus();
   else if (key === "u") document.querySelector("[data-back]")?.click();
-  else if (key === "y") comeTo(document.querySelector("[data-yes]"));
-  else if (key === "n") comeTo(document.querySelector("[data-no]"));
+  else if (key === "y") comeTo(rowButton("y") ?? document.querySelector("[data-yes]"));
+  else if (key === "n") comeTo(rowButton("n") ?? document.querySelector("[data-no]"));
   else if (key === "b") comeTo(document.querySelector("[data-send-back] textarea"));
+  else if (key === "x") document.activeElement?.closest(".row")?.querySelector(".row-tick input")?.click();
   else if (/^[1-9]$/.test(key)) choose(Number(key) - 1);
   else return;
   event.preventDefault();

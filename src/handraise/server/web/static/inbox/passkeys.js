@@ -9,16 +9,12 @@ const SIGNATURES = ["passkey", "created", "confirmed"];
 // What was signed in each form. The same again, such as after the time to undo, needs no second signature.
 const signed = new WeakMap();
 
-export function startPasskeys(page) {
-  const isPossible = "PublicKeyCredential" in window && "parseRequestOptionsFromJSON" in PublicKeyCredential;
-  for (const each of document.querySelectorAll("[data-passkey-script]")) each.hidden = !isPossible;
-  for (const each of document.querySelectorAll("[data-passkey-none]")) each.hidden = isPossible;
-  for (const each of document.querySelectorAll("[data-passkey-button]")) each.disabled = !isPossible;
-
+export function startPasskeys() {
+  showPasskeys(document);
   // Capturing, so that this comes before everything else that sends a form.
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    const address = addressFor(page, form);
+    const address = addressFor(form);
     if (!address) return;
     const content = bodyOf(form, event.submitter).toString();
     if (signed.get(form) === content) return;
@@ -28,9 +24,17 @@ export function startPasskeys(page) {
   }, { capture: true });
 }
 
-function addressFor(page, form) {
+// Say in a part of a page whether this browser can use passkeys.
+export function showPasskeys(part) {
+  const isPossible = "PublicKeyCredential" in window && "parseRequestOptionsFromJSON" in PublicKeyCredential;
+  for (const each of part.querySelectorAll("[data-passkey-script]")) each.hidden = !isPossible;
+  for (const each of part.querySelectorAll("[data-passkey-none]")) each.hidden = isPossible;
+  for (const each of part.querySelectorAll("[data-passkey-button]")) each.disabled = !isPossible;
+}
+
+function addressFor(form) {
   if (form.matches("[data-passkey-form]")) return form.dataset.passkeyForm;
-  return form.matches(ANSWERS) ? page.dataset.passkey : undefined;
+  return form.matches(ANSWERS) ? form.closest("[data-passkey]")?.dataset.passkey : undefined;
 }
 
 async function sign(form, submitter, address, content) {

@@ -3,7 +3,7 @@
 import { hasDraft, keepDraft, keepMessage, showDraft } from "./drafts.js";
 import { listen } from "./event_stream.js";
 import { delaySend } from "./delayed_send.js";
-import { howItChanged, howItEnded, MESSAGES, say, SETTLED, SHARING, whatIsNew } from "./announcements.js";
+import { howItChanged, howItEnded, liveIn, MESSAGES, say as sayIn, SETTLED, SHARING, whatIsNew } from "./announcements.js";
 import { person } from "./local_storage.js";
 import { text } from "./texts.js";
 
@@ -11,9 +11,10 @@ const QUIET = ["set_aside", "put_back"]; // what somebody else does with their o
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 const here = () => location.pathname + location.search;
+const sayOn = (page) => (sentence, link, href) => sayIn(sentence, link, href, liveIn(page));
 
 // The question was answered: say it when the agent reports what came of it.
-function followReport(id) {
+function followReport(id, listen, say) {
   const told = () => say(text("The agent has reported what came of this."), text("Show it"), here());
 
   async function look() {
@@ -30,7 +31,7 @@ function followReport(id) {
 }
 
 // The question was sent back: say it when the agent asks again.
-function followReplacement(id) {
+function followReplacement(id, listen, say) {
   const told = () => say(text("The agent has asked again."), text("Show it"), here());
 
   async function look() {
@@ -46,19 +47,22 @@ function followReplacement(id) {
   });
 }
 
-export function startQuestion(page) {
+// `page` may be the whole page, or the part of the list's page that shows a question: that one has its own way to `hear`
+// events and to `send` answers.
+export function startQuestion(page, { hear = listen, send = delaySend } = {}) {
   const id = page.dataset.question;
-  const form = document.querySelector("[data-answer]");
+  const form = page.querySelector("[data-answer]");
+  const say = sayOn(page);
   if (page.dataset.status !== "pending") {
     showDraft(page);
-    if (page.dataset.status === "answered" && !page.querySelector("[data-report]")) followReport(id);
-    if (page.dataset.status === "returned" && !page.querySelector("[data-later]")) followReplacement(id);
+    if (page.dataset.status === "answered" && !page.querySelector("[data-report]")) followReport(id, hear, say);
+    if (page.dataset.status === "returned" && !page.querySelector("[data-later]")) followReplacement(id, hear, say);
     return;
   }
-  const message = document.querySelector("[data-message]");
+  const message = page.querySelector("[data-message]");
   if (form) keepDraft(form, id);
   if (message) keepMessage(message, id);
-  const sending = delaySend(page);
+  const sending = send(page);
   let hasEnded = false;
   let known = Number(page.dataset.thread);
 
@@ -71,14 +75,14 @@ export function startQuestion(page) {
 
   function end(kind, by, when) {
     // This page's own answer is being sent: the next page shows the result.
-    if (hasEnded || (by === person && sending.isSending())) return;
+    if (hasEnded || !page.isConnected || (by === person && sending.isSending())) return;
     hasEnded = true;
     const unsent = sending.stop() ? text("Yours was not sent.") : "";
     const kept = hasDraft(id) ? text("What you have written is kept.") : "";
     const sentences = [howItEnded(kind, by, when), unsent, kept].filter(Boolean);
     say(sentences.join(" "), text("Show how it ended"), here());
     document.title = text("Settled: {title}", { title: document.title });
-    for (const button of document.querySelectorAll("main button")) button.disabled = true;
+    for (const button of page.querySelectorAll("button")) button.disabled = true;
   }
 
   async function look() {
@@ -90,7 +94,7 @@ export function startQuestion(page) {
     known = thread;
   }
 
-  listen({
+  hear({
     heard(kind, event) {
       if (event.question_id !== id || kind === "asked") return;
       if (SHARING.includes(kind) && (event.by === person || QUIET.includes(kind))) return;

@@ -4,6 +4,7 @@ import { listen } from "./event_stream.js";
 import { inARow, live, say, sayNothing, SETTLED, whisper } from "./announcements.js";
 import { person } from "./local_storage.js";
 import { notify, closeNotification } from "./notifications.js";
+import { isQuestionOpen, listHasChanged } from "./split.js";
 import { counted, text } from "./texts.js";
 
 const AT_ONCE = 200;
@@ -12,6 +13,8 @@ const COMES = ["asked", "brought_in", "handed_over", "put_back"]; // into somebo
 const STAYS = ["[data-live]", "form.search"];
 
 export function startQueue(page) {
+  const address = location.pathname + location.search; // a question that is open beside the list has another one
+  const list = page.querySelector("[data-list]");
   const asked = new Set();
   const news = new Set();
   let rows = rowsIn(page);
@@ -33,7 +36,7 @@ export function startQueue(page) {
     news.clear();
     const now = await fetched();
     if (!now) return;
-    document.title = now.title;
+    if (!isQuestionOpen()) document.title = now.title;
     showFacts(now);
     const there = rowsIn(now);
     await mark([...rows.keys()].filter((id) => !there.has(id)));
@@ -48,7 +51,7 @@ export function startQueue(page) {
   }
 
   async function fetched() {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
+    const answer = await fetch(address, { headers: { accept: "text/html" } }).catch(() => null);
     if (!answer?.ok || answer.redirected) return null;
     return new DOMParser().parseFromString(await answer.text(), "text/html");
   }
@@ -93,7 +96,7 @@ export function startQueue(page) {
     const count = hasMore ? added.filter((id) => asked.has(id)).length : added.length;
     const sentence = count === 0 ? text("The list has moved on.") : counted(count, "{count} new question.", "{count} new questions.");
     if (live.textContent.startsWith(sentence)) return;
-    say(sentence, text("Show"), location.href).addEventListener("click", async (event) => {
+    say(sentence, text("Show"), address).addEventListener("click", async (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       const now = await fetched();
@@ -108,30 +111,40 @@ export function startQueue(page) {
     const focused = active?.closest("[data-row]")?.dataset.row;
     const fromNotice = live.contains(active);
     const there = rowsIn(now);
-    const anchor = scrollY > 0 ? [...rows].find(([id, row]) => there.has(id) && row.getBoundingClientRect().top >= 0) : undefined;
+    const scroller = list.scrollHeight > list.clientHeight && getComputedStyle(list).overflowY === "auto" ? list : document.scrollingElement;
+    const anchor = scroller.scrollTop > 0 ? [...rows].find(([id, row]) => there.has(id) && row.getBoundingClientRect().top >= 0) : undefined;
     const top = anchor?.[1].getBoundingClientRect().top;
     sayNothing();
-    replaceChildren(page, now.getElementById("main"));
+    replaceChildren(list, now.querySelector("[data-list]"));
     rows = rowsIn(page);
     number = Number(now.getElementById("main").dataset.queue);
     ended = 0;
     asked.clear();
-    document.title = now.title;
     for (const id of added) {
       rows.get(id).classList.add("fresh");
       rows.get(id).querySelector("[data-state]").textContent = text("new");
     }
-    if (anchor) scrollBy({ top: rows.get(anchor[0]).getBoundingClientRect().top - top, behavior: "instant" });
+    if (anchor) scroller.scrollBy({ top: rows.get(anchor[0]).getBoundingClientRect().top - top, behavior: "instant" });
     const first = rows.get(added[0]) ?? [...rows.values()][0];
     if (rows.has(focused)) rows.get(focused).querySelector("a").focus({ preventScroll: true });
     else if (focused || fromNotice) first?.querySelector("a").focus({ preventScroll: !byKeyboard });
     else if (active?.isConnected && active !== document.body) active.focus({ preventScroll: true });
-    whisper(counted(added.length, "{count} new question is in the list.", "{count} new questions are in the list."));
+    page.dataset.queue = String(number);
+    listHasChanged();
+    if (!isQuestionOpen()) document.title = now.title;
+    if (added.length) whisper(counted(added.length, "{count} new question is in the list.", "{count} new questions are in the list."));
   }
+
+  // The next questions, when all that are shown here are done.
+  page.addEventListener("list-is-done", async () => {
+    const now = await fetched();
+    if (now) swap(now, []);
+  });
 
   listen({
     always: true,
     heard(kind, event) {
+      page.dispatchEvent(new CustomEvent("question-event", { detail: { kind, event } }));
       const row = rows.get(event.question_id);
       if (row && SETTLED.includes(kind)) {
         settle(row, kind, event.by);

@@ -23,6 +23,12 @@ export function span(length) {
   return seconds >= MINUTE ? minutes(whole(MINUTE)) : text("less than a minute");
 }
 
+function age(length) {
+  const seconds = Math.max(0, length);
+  if (seconds < HOUR) return text("{count} min", { count: Math.trunc(seconds / MINUTE) });
+  return seconds < DAY ? text("{count} h", { count: Math.trunc(seconds / HOUR) }) : text("{count} d", { count: Math.trunc(seconds / DAY) });
+}
+
 // The clock of a browser may be wrong: the page says what time it was when it was made.
 const began = performance.now();
 const then = Date.parse(document.body.dataset.now);
@@ -34,6 +40,7 @@ function show(time) {
     past,
     any: () => (left > 0 ? text("in {span}", { span: span(left) }) : past()),
     waited: () => text("waited {span}", { span: span(-left) }),
+    age: () => age(-left),
     end: () => (left > 0 ? text("expires in {span}", { span: span(left) }) : text("its time is up")),
   };
   const words = kinds[time.dataset.tick]();

@@ -3,8 +3,8 @@
 
 import { text } from "./texts.js";
 
-export function startUploads() {
-  for (const field of document.querySelectorAll("[data-file]")) {
+export function startUploads(part = document) {
+  for (const field of part.querySelectorAll("[data-file]")) {
     if (field.querySelector("input[type=file]")) uploadWhenChosen(field);
   }
 }
