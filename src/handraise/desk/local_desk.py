@@ -9,7 +9,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Unpack
 
