@@ -46,6 +46,7 @@ from handraise.server.middleware.security import STATIC, RateLimits, SecurityMid
 from handraise.server.observability import RequestLogMiddleware
 from handraise.server.uploads import UploadSlots
 from handraise.server.web import api_page, embedded_question, sign_in
+from handraise.server.web.admin import group_pages, key_pages, overview_page, people_pages
 from handraise.server.web.inbox import (
     account_page,
     app_manifest,
@@ -165,6 +166,10 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(insights_page.pages)
     routes.include_router(stops_page.pages)
     routes.include_router(policy_page.pages)
+    routes.include_router(overview_page.pages)
+    routes.include_router(people_pages.pages)
+    routes.include_router(group_pages.pages)
+    routes.include_router(key_pages.pages)
     routes.include_router(question_page.pages)
     routes.include_router(file_pages.pages)
     routes.include_router(account_page.pages)
