@@ -90,7 +90,9 @@ async def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(
     assert [each.id for each in await ctx.directory.people(workspace, after=None, limit=9)] == ["boss"]
 
 
-async def test_the_last_administrator_stays(boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str) -> None:
+async def test_the_last_administrator_stays(
+    boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str
+) -> None:
     stepped = await post(boss, "/admin/people/boss", name="boss", role="member")
     assert stepped.status_code == 422
     assert "no administrator left" in stepped.text
@@ -196,7 +198,9 @@ async def test_a_key_is_created_shown_once_used_and_revoked(
     key = made.text.partition("hra_")[2].partition("<")[0]
     headers = bearer(f"hra_{key}")
     client = boss
-    asked = await client.post("/v1/questions", json={"prompt": "Go?", "form": {"kind": "confirm"}}, headers=headers)
+    asked = await client.post(
+        "/v1/questions", json={"prompt": "Go?", "form": {"kind": "confirm"}}, headers=headers
+    )
     assert asked.status_code == 201, asked.text
     listed = await open_page(boss, "/admin/keys")
     assert key not in listed.html
