@@ -72,7 +72,7 @@ async def concerned(
     return ids
 
 
-async def erase(  # noqa: PLR0913 -- what is erased, where, and by whom
+async def erase(
     ledger: Ledger,
     attachments: AttachmentStore,
     workspace: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -20,6 +21,7 @@ from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCal
 from handraise.server.context import ServerContext
 from handraise.server.rota_refresh import warnings_of
 from handraise.server.web.admin.admin_views import admin_page
+from handraise.server.web.admin.channel_pages import MOST_FAILED
 from handraise.server.web.admin.group_pages import href_of as group_href
 from handraise.server.web.pages import PageRoute
 
@@ -55,6 +57,7 @@ async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
         workspace=visible_line(admin.workspace),
         notices=[
             *await _stops(ctx, admin),
+            *await _failed(ctx, admin),
             *await _suspended(ctx, admin),
             *await _rotas(ctx, admin),
             *await _safety(ctx, admin, people),
@@ -93,6 +96,33 @@ async def _stops(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
         Notice("bad", stop_title(each), visible_line(each.why)[:200], "/stops", gettext("See the stops"))
         for each in await ctx.policies.stops(admin.workspace)
     ]
+
+
+async def _failed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    """The channels through which messages failed that somebody still waits for."""
+    found = Counter(each.channel for each in await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED))
+    notices = []
+    for channel, number in found.most_common():
+        title = ngettext(
+            "{count} message through {channel} failed",
+            "{count} messages through {channel} failed",
+            number,
+        )
+        text = (
+            gettext("Their questions still wait. See why, and try again.")
+            if channel in ctx.channels
+            else gettext("This server does not have that channel any more. Change the addresses.")
+        )
+        notices.append(
+            Notice(
+                "bad",
+                title.format(count=number, channel=channel_name(channel)),
+                text,
+                "/admin/deliveries",
+                gettext("See what failed"),
+            )
+        )
+    return notices
 
 
 async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
