@@ -209,7 +209,7 @@ async def _page(
         events=[
             {
                 "kind": gettext(_KINDS[each.kind]),
-                "by": person_name(each.by, viewer=admin.person.id) if each.by else gettext("nobody"),
+                "by": person_name(each.by, viewer=admin.person.id) if each.by else "–",
                 "at": when(each.at, now),
                 "details": _details(each),
             }
@@ -235,16 +235,29 @@ def _first_moment(day: str) -> datetime | None:
 
 
 def _details(event: WorkspaceEvent) -> list[tuple[str, str]]:
+    """What an event says, line by line, without what is empty."""
+    found = dict(event.details)
+    changes = found.pop("changes", None)
+    if isinstance(changes, dict):
+        found |= changes
+    if found.keys() >= {"from", "to"} and event.kind is not WorkspaceEventKind.PERSON_AWAY:
+        found["now"] = {"from": found.pop("from"), "to": found.pop("to")}
     return [
         (visible_line(name), _short(value))
-        for name, value in event.details.items()
-        if value is not None and name != "public_key"
+        for name, value in found.items()
+        if value not in (None, [], {}) and name != "public_key"
     ]
 
 
 def _short(value: Json) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = visible_line(text)
+    if isinstance(value, dict) and value.keys() == {"from", "to"}:
+        before, after = (None if each is None else _short(each) for each in (value["from"], value["to"]))
+        return f"{before or '–'} → {after or '–'}" if before else after or "–"
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = ", ".join(value)
+    if isinstance(value, dict) and not any(isinstance(each, dict | list) for each in value.values()):
+        value = ", ".join(str(each) for each in value.values() if each is not None)
+    text = visible_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
