@@ -82,7 +82,7 @@ async def test_every_page_at_every_size_in_both_themes(
             if full:
                 await fill(ctx, desk)
             for path in PATHS:
-                if not full and path.count("/") > 2:  # noqa: PLR2004 -- a person or a group that is not there
+                if not full and path.count("/") > 2:
                     continue
                 await tab.goto(path)
                 for width in (390, 820, 1440):
