@@ -99,15 +99,15 @@ async def creates_a_key(tab: Page) -> str:
     await tab.get_by_role("button", name="Create the key").click()
     key = await tab.locator(".secret").inner_text()
     await tab.get_by_role("link", name="I have copied it").click()
-    await expect(tab.get_by_role("cell", name="deploy-bot")).to_be_visible()
+    await expect(tab.get_by_role("cell", name="deploy-bot", exact=True)).to_be_visible()
     return key.strip()
 
 
 async def says_where_people_are_reached(tab: Page) -> None:
     await tab.get_by_role("link", name="Addresses").click()
-    await tab.get_by_label("Who", exact=True).fill("ann")
-    await tab.get_by_label("Channel").select_option("slack")
-    await tab.get_by_label("Address", exact=True).fill(PEOPLE["ann"])
+    await tab.get_by_role("combobox", name="Who", exact=True).fill("ann")
+    await tab.get_by_role("combobox", name="Channel", exact=True).select_option("slack")
+    await tab.get_by_role("textbox", name="Address", exact=True).fill(PEOPLE["ann"])
     await tab.get_by_role("button", name="Save the address").click()
     await expect(tab.get_by_role("status").first).to_have_text("Saved.")
 
@@ -126,6 +126,6 @@ async def sends_a_test_and_answers_it_in_slack(tab: Page, team: Team) -> None:
 async def reads_the_trail(tab: Page) -> None:
     await tab.get_by_role("link", name="Audit trail").click()
     for what in ("Key created", "Address added", "Person removed"):
-        await expect(tab.get_by_role("cell", name=what)).to_be_visible()
+        await expect(tab.get_by_role("cell", name=what, exact=True).first).to_be_visible()
     await tab.get_by_role("button", name="Verify now").click()
     await expect(tab.locator("#verdict")).to_contain_text("Nothing was changed, removed or added")

@@ -282,7 +282,7 @@ async def _test(ctx: ServerContext, admin: PersonCaller, question_id: str) -> di
     found = await ctx.outbox.deliveries(Ref(admin.workspace, question_id))
     return {
         "href": f"/questions/{quote(question_id, safe='')}",
-        "again": f"/admin/channels?test={quote(question_id, safe='')}#test",
+        "again": f"/admin/channels?test={quote(question_id, safe='')}",  # with a fragment it would not load again
         "is_answered": question.outcome is not None,
         "lines": [
             {
