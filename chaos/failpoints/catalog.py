@@ -646,6 +646,8 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "feed",
             "trail",
             "workspace_events",
+            "search_workspace_events",
+            "failed_deliveries",
             "find_address",
             "feed_end",
             "queue_stats",
@@ -723,6 +725,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "put_address",
             "remove_address",
             "put_routing",
+            "retry_delivery",
         }
     ),
     "it comes only after a failure, and the runs of others go through it": frozenset({"read_request"}),

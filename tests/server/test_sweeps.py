@@ -364,6 +364,52 @@ async def test_a_member_administers_nothing(
     assert await digest(database) == before
 
 
+async def test_nobody_but_an_administrator_opens_or_sends_a_page_of_the_administration(
+    client: httpx2.AsyncClient, ctx: ServerContext, database: Database, shared: Place
+) -> None:
+    """Every page below `/admin`, also where it is new: a member, an agent, a reader and nobody change and see nothing."""
+    before, seen = await digest(database), 0
+    for route in pages(ctx):
+        if not route.path.startswith("/admin"):
+            continue
+        path = route.path.format_map(defaultdict(lambda: "x", shared.ids))
+        for method in route.methods or ():
+            seen += 1
+            for token in (shared.member, shared.agent, shared.reader):
+                client.cookies.clear()
+                known = {"authorization": f"Bearer {token}"}
+                response = await client.request(method, path, headers=known | SAME_ORIGIN)
+                assert response.status_code == 403, (method, path, response.status_code)
+                assert shared.workspace not in response.text
+            anybody = await client.request(method, path, headers=SAME_ORIGIN)
+            assert (anybody.status_code, anybody.headers["location"]) == (303, "/sign-in"), path
+            if method not in SAFE:
+                browser = {"cookie": f"handraise={shared.admin}", "sec-fetch-site": "cross-site"}
+                forged = await client.request(method, path, headers=browser)
+                assert forged.status_code == 403, (method, path)
+    assert seen >= 40
+    assert await digest(database) == before
+
+
+@promise("P8")
+async def test_an_administrator_of_another_workspace_changes_nothing_on_these_pages(
+    client: httpx2.AsyncClient, ctx: ServerContext, database: Database, mine: Place, theirs: Place
+) -> None:
+    untouched = await digest(database, theirs.workspace)
+    for route in pages(ctx):
+        if route.path.startswith("/admin"):
+            path = route.path.format_map(defaultdict(lambda: "x", theirs.ids))
+            for method in route.methods or ():
+                client.cookies.clear()
+                known = {"authorization": f"Bearer {mine.admin}"}
+                body = {"sure": "true", "name": "x", "reason": "x", "person": "ana", "who": "ana"}
+                sent = {} if method in SAFE else {"data": body}
+                response = await client.request(method, path, headers=known, **sent)
+                assert response.status_code < 500, (method, path, response.text)
+                assert theirs.workspace not in response.text, path
+    assert await digest(database, theirs.workspace) == untouched
+
+
 @pytest.mark.parametrize("method", SAFE)
 @pytest.mark.parametrize("path", sorted({each.path for each in OPERATIONS}))
 async def test_safe_methods_change_nothing(

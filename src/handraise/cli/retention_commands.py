@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -13,12 +13,12 @@ from handraise.cli.exit_codes import REFUSED, CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.cli.terminal_texts import shown
+from handraise.desk.retention_admin import Erasure, concerned, place_hold, read_rule
+from handraise.desk.retention_admin import erase as erase_all
+from handraise.model.errors import InvalidRequest
 from handraise.model.json_values import text_problem
 from handraise.model.seals import Hold, Rule
 from handraise.server import ServerContext
-
-_AT_ONCE = 200
-_LONGEST_DAYS = 36_500
 
 retention = typer.Typer(
     help="Retention: how long a workspace keeps settled questions.",
@@ -60,7 +60,7 @@ def set_rule(
     rule = _rule(days)
 
     async def work(ctx: ServerContext) -> str:
-        await ctx.ledger.put_rule(ctx.settings.workspace, rule)
+        await ctx.ledger.put_rule(ctx.settings.workspace, rule, by=operator())
         return ctx.settings.workspace
 
     where = with_context(work, workspace=workspace)
@@ -89,7 +89,7 @@ def unset_rule(*, workspace: Workspace = None) -> None:
     """Remove a workspace's rule: HANDRAISE_KEEP_SETTLED_DAYS counts again."""
 
     async def work(ctx: ServerContext) -> str:
-        await ctx.ledger.put_rule(ctx.settings.workspace, None)
+        await ctx.ledger.put_rule(ctx.settings.workspace, None, by=operator())
         return ctx.settings.workspace
 
     typer.echo(f"{shown(with_context(work, workspace=workspace))} no longer has a rule of its own.")
@@ -107,24 +107,17 @@ def add_hold(
     workspace: Workspace = None,
 ) -> None:
     """Prevent a workspace, or one question, from being removed or erased until the hold is lifted."""
-    for text in (name, reason, question or ""):
-        if text_problem(text):
-            raise CommandError("A hold's name and reason must be plain text.")
 
-    async def work(ctx: ServerContext) -> Hold:
-        hold = Hold(
-            workspace=ctx.settings.workspace,
-            name=name,
-            question_id=question,
-            reason=reason,
-            since=datetime.now(UTC),
-            by=operator(),
-        )
-        await ctx.ledger.hold(hold)
-        return next(each for each in await ctx.ledger.holds(hold.workspace) if each.name == name)
+    async def work(ctx: ServerContext) -> Hold | None:
+        try:
+            return await place_hold(
+                ctx.ledger, ctx.settings.workspace, name, question=question, reason=reason, by=operator()
+            )
+        except InvalidRequest:
+            raise CommandError("A hold's name and reason must be plain text.") from None
 
     hold = with_context(work, workspace=workspace)
-    if (hold.question_id, hold.reason) != (question, reason):
+    if hold is None:
         raise CommandError(f"There is another hold {name!r} already. Look at: handraise hold list")
     what = f"Question {shown(question)}" if question else f"All of {shown(hold.workspace)}"
     typer.echo(f"{what} is held, until: handraise hold lift {shown(name)}")
@@ -159,7 +152,7 @@ def lift_hold(
     """Lift a hold. Questions that are past their time are removed at the next cleanup."""
 
     async def work(ctx: ServerContext) -> bool:
-        return not text_problem(name) and await ctx.ledger.lift(ctx.settings.workspace, name)
+        return not text_problem(name) and await ctx.ledger.lift(ctx.settings.workspace, name, by=operator())
 
     if not with_context(work, workspace=workspace):
         raise CommandError(f"There is no hold {name!r} here. Look at: handraise hold list")
@@ -191,31 +184,26 @@ def erase(
     if any(map(text_problem, (person or "", *(question or ())))):
         raise CommandError("There is no person and no question with such a name.")
 
-    async def work(ctx: ServerContext) -> tuple[list[str], list[str], bool]:
-        where, ledger = ctx.settings.workspace, ctx.ledger
-        ids = list(question or ())
-        if person is not None:
-            ids += [each for each in await ledger.concerning(where, person) if each not in ids]
+    async def work(ctx: ServerContext) -> Erasure:
+        where, asked = ctx.settings.workspace, question or ()
         if not yes:
-            return ids, [], False
-        gone: list[str] = []
-        for first in range(0, len(ids), _AT_ONCE):
-            gone += await ledger.erase(where, ids[first : first + _AT_ONCE], by=operator())
-        if person is not None:
-            await ledger.erase_person(where, person)
-        await ctx.engine.attachments.remove_unused()  # where the bytes are not in the database
-        return ids, gone, await ledger.scrub()
+            ids = await concerned(ctx.ledger, where, person=person, questions=asked)
+            return Erasure(ids, (), is_overwritten=False)
+        return await erase_all(
+            ctx.ledger, ctx.engine.attachments, where, person=person, questions=asked, by=operator()
+        )
 
-    ids, gone, scrubbed = with_context(work, workspace=workspace)
+    done = with_context(work, workspace=workspace)
+    ids, gone = done.ids, done.erased
     whom = f"{shown(person)}, and " if person is not None else ""
     if not yes:
         typer.echo(f"This would erase {whom}{_questions(ids)}, with answers and history, permanently.")
         typer.echo("To erase, run the same command with --yes.")
         return
     typer.echo(f"Erased {whom}{_questions(gone)}. The next seal records it.")
-    if not scrubbed:
+    if not done.is_overwritten:
         typer.echo("The database overwrites the deleted data later: see docs/how-to/audit.md.")
-    if left := sorted(set(ids) - set(gone)):
+    if left := done.left:
         typer.echo(f"{len(left)} are under a hold, or do not exist: {shown(', '.join(left[:5]))}", err=True)
         raise typer.Exit(REFUSED)
 
@@ -225,15 +213,10 @@ def _questions(ids: Collection[str]) -> str:
 
 
 def _rule(days: str) -> Rule:
-    if days == "forever":
-        return Rule(None)
     try:
-        number = float(days)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= _LONGEST_DAYS:
-        raise CommandError(f"{days!r} is not a number of days, nor `forever`.")
-    return Rule(timedelta(days=number))
+        return read_rule(days)
+    except ValueError as error:
+        raise CommandError(f"{error}.") from None
 
 
 def _span(rule: Rule) -> str:

@@ -72,12 +72,14 @@ def show(listening: process.RunningServer) -> None:
             f"with this link.\nIt works once, until {when(listening.link.expires_at)}. Keep it to yourself:\n"
         )
         typer.secho(listening.link.url, bold=True)
+        typer.echo(f"\nTo begin under a name of your own, paste the same link at {settings.base_url}/setup")
     elif listening.first_admin is not None:
         name, workspace = visible_line(listening.first_admin), visible_line(settings.workspace)
         where = "" if workspace == "default" else f" --workspace {shlex.quote(workspace)}"
         typer.echo(
             f"\nNobody has signed in yet. To sign in as {name}, the first administrator, run this with the same settings:\n\n"
-            f"handraise people link {shlex.quote(name)}{where}"
+            f"handraise people link {shlex.quote(name)}{where}\n\n"
+            f"To begin under a name of your own, paste that link at {settings.base_url}/setup"
         )
     if sys.stdout.isatty():
         typer.echo("\nStop with Ctrl+C.\n")

@@ -122,6 +122,20 @@ def made_stale(delivery: Delivery, now: datetime) -> Delivery:
     return stale
 
 
+def tried_again(delivery: Delivery, now: datetime) -> Delivery:
+    """A delivery that failed, as new: it is due now, and has its whole time again."""
+    return replace(
+        delivery,
+        status=DeliveryStatus.QUEUED,
+        created_at=now,
+        due_at=now,
+        bundle=None,
+        tries=0,
+        turn=delivery.turn + 1,
+        problem=None,
+    )
+
+
 def after_try(delivery: Delivery, tried: Try, now: datetime) -> Delivery:
     """The same delivery with the result of a try, unless somebody else has taken it over since."""
     if delivery.turn != tried.delivery.turn:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from handraise.model.events import Event
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.workspace_events import WorkspaceEvent
+from handraise.model.workspace_events import Change, WorkspaceEvent, retention_put
 
 SALT = 16
 """How many random bytes a question's salt has."""
@@ -118,6 +118,12 @@ class Rule:
     """How long a workspace keeps settled questions; None means forever."""
 
     keep: timedelta | None
+
+
+def rule_change(rule: Rule | None, *, by: str | None) -> Change:
+    """The event of a new rule of a workspace, or of its removal."""
+    days = None if rule is None or rule.keep is None else rule.keep / timedelta(days=1)
+    return retention_put(days, is_rule=rule is not None, by=by)
 
 
 class Signer(Protocol):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from handraise.model.deliveries import Address
+from handraise.model.deliveries import Address, Delivery
 from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
 from handraise.model.passkey_signatures import Passkey
@@ -54,6 +54,11 @@ class WorkspaceEventKind(StrEnum):
     SUSPENSION_LIFTED = "policy.suspension_lifted"
     STOP_BEGUN = "stop.begun"
     STOP_ENDED = "stop.ended"
+    RETENTION_CHANGED = "retention.changed"
+    HOLD_PLACED = "hold.placed"
+    HOLD_LIFTED = "hold.lifted"
+    PERSON_ERASED = "person.erased"
+    DELIVERY_RETRIED = "delivery.retried"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +231,40 @@ def stop_ended(stop: Stop, *, by: str | None) -> Change:
 
 def _stop(stop: Stop) -> dict[str, Json]:
     return {"stop": stop.id, "agent": stop.agent, "tool": stop.tool, "why": stop.why}
+
+
+def retention_put(days: float | None, *, is_rule: bool, by: str | None) -> Change:
+    """A workspace keeps settled questions for so many days, for ever without a number, or has no rule of its own."""
+    to: Json = None if not is_rule else "forever" if days is None else days
+    return Change(WorkspaceEventKind.RETENTION_CHANGED, by, {"to": to})
+
+
+def hold_placed(name: str, question_id: str | None, reason: str, *, by: str | None) -> Change:
+    """A hold was placed on a workspace or on one question."""
+    details: dict[str, Json] = {"hold": name, "question": question_id, "reason": reason}
+    return Change(WorkspaceEventKind.HOLD_PLACED, by, details)
+
+
+def hold_lifted(name: str, *, by: str | None) -> Change:
+    """A hold was lifted."""
+    return Change(WorkspaceEventKind.HOLD_LIFTED, by, {"hold": name})
+
+
+def person_erased(*, by: str) -> Change:
+    """Somebody was erased. The event does not say who: that is what erasing means."""
+    return Change(WorkspaceEventKind.PERSON_ERASED, by, {})
+
+
+def delivery_retried(delivery: Delivery, *, by: str | None) -> Change:
+    """A message that had failed is tried again."""
+    details: dict[str, Json] = {
+        "delivery": delivery.id,
+        "question": delivery.question_id,
+        "recipient": delivery.recipient,
+        "channel": delivery.channel,
+    }
+    concerned = [] if delivery.recipient.startswith(GROUP) else [delivery.recipient]
+    return Change(WorkspaceEventKind.DELIVERY_RETRIED, by, details, concerned)
 
 
 def link_created(link: Link, *, by: str | None) -> Change:

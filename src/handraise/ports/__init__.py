@@ -27,6 +27,7 @@ from handraise.ports.store import (
     Store,
     Waiting,
     WaitingPage,
+    WorkspaceEventSearch,
 )
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "Store",
     "Waiting",
     "WaitingPage",
+    "WorkspaceEventSearch",
     "feed_of",
 ]
 

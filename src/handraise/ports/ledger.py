@@ -99,8 +99,10 @@ class Ledger(Protocol):
         """
         ...
 
-    async def erase_person(self, workspace: str, person: str) -> None:
+    async def erase_person(self, workspace: str, person: str, *, by: str | None = None) -> None:
         """Erase a person's other data: addresses, group memberships, sessions, links, requests and deliveries.
+
+        With `by`, an event of the workspace says that they erased somebody, and not whom.
 
         The events of the workspace that concern them are erased too; a removal is recorded if they were
         sealed. In records of others, their name is replaced.
@@ -115,16 +117,16 @@ class Ledger(Protocol):
         """How long a workspace keeps settled questions, or None if it has no rule of its own."""
         ...
 
-    async def put_rule(self, workspace: str, rule: Rule | None) -> None:
-        """Set the rule of a workspace, or remove it."""
+    async def put_rule(self, workspace: str, rule: Rule | None, *, by: str | None = None) -> None:
+        """Set the rule of a workspace, or remove it. If that changes anything, it leaves one event of the workspace."""
         ...
 
     async def hold(self, hold: Hold) -> None:
-        """Place a hold, which prevents removal. The same name again changes nothing."""
+        """Place a hold, which prevents removal, with one event of the workspace. The same name again changes nothing."""
         ...
 
-    async def lift(self, workspace: str, name: str) -> bool:
-        """Lift a hold; False if there is none with this name."""
+    async def lift(self, workspace: str, name: str, *, by: str | None = None) -> bool:
+        """Lift a hold, with one event of the workspace; False if there is none with this name."""
         ...
 
     async def holds(self, workspace: str) -> Sequence[Hold]:

@@ -154,6 +154,17 @@ class Outbox(Protocol):
         """Record that nobody can be notified of a pending question, with one event; False if that is not the case."""
         ...
 
+    async def failed(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
+        """The deliveries that failed and are about a question that still waits, the newest first."""
+        ...
+
+    async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
+        """Try a delivery that failed once more, as in `tried_again`; False if it has not, or its question has ended.
+
+        One conditional statement, so that of any number of callers one gets True. It leaves one event of the workspace.
+        """
+        ...
+
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """The deliveries of a question, oldest first."""
         ...

@@ -40,6 +40,19 @@ class Filter:
     """For pages of settled questions."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceEventSearch:
+    """Which events of a workspace are searched for. None does not filter.
+
+    `person` did it, or it concerns them. `until` is the first instant that is not searched any more.
+    """
+
+    person: str | None = None
+    kind: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """The rank of a pending question, and a number that equal questions of its asker share."""
@@ -392,6 +405,12 @@ class Store(Protocol):
 
         Raises `ValueError` for a cursor that does not come from the trail.
         """
+        ...
+
+    async def search_workspace_events(
+        self, workspace: str, search: WorkspaceEventSearch, *, before: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """The same, the newest first: those before a cursor that are searched for."""
         ...
 
     async def feed_end(self, workspace: str) -> str:

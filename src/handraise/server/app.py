@@ -48,6 +48,17 @@ from handraise.server.middleware.security import STATIC, RateLimits, SecurityMid
 from handraise.server.observability import RequestLogMiddleware
 from handraise.server.uploads import UploadSlots
 from handraise.server.web import api_page, embedded_question, sign_in
+from handraise.server.web.admin import (
+    audit_pages,
+    channel_pages,
+    grant_pages,
+    group_pages,
+    key_pages,
+    overview_page,
+    people_pages,
+    retention_pages,
+    setup_page,
+)
 from handraise.server.web.error_pages import add_error_pages
 from handraise.server.web.inbox import (
     account_page,
@@ -173,6 +184,15 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(insights_page.pages)
     routes.include_router(stops_page.pages)
     routes.include_router(policy_page.pages)
+    routes.include_router(overview_page.pages)
+    routes.include_router(people_pages.pages)
+    routes.include_router(group_pages.pages)
+    routes.include_router(key_pages.pages)
+    routes.include_router(channel_pages.pages)
+    routes.include_router(grant_pages.pages)
+    routes.include_router(audit_pages.pages)
+    routes.include_router(retention_pages.pages)
+    routes.include_router(setup_page.pages)
     routes.include_router(question_page.pages)
     routes.include_router(together_page.pages)
     routes.include_router(file_pages.pages)

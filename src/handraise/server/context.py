@@ -76,6 +76,8 @@ class ServerContext:
     channels: Mapping[str, Channel] = field(default_factory=dict)
     image_encoder: ImageEncoder = field(default_factory=ImageEncoder)
     is_draining: bool = False
+    is_set_up: bool = False
+    """Whether an administrator is known to have signed in."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replaying: asyncio.Lock = field(default_factory=asyncio.Lock)
     background_tasks: set[asyncio.Task[None]] = field(default_factory=set)

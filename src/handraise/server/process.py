@@ -11,17 +11,18 @@ import select
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 
 import uvicorn
 
-from handraise.model.identities import Person, Role
+from handraise.model.identities import Role
 from handraise.model.people import OPERATOR
 from handraise.ports import Durability
 from handraise.server.app import create_app
+from handraise.server.auth.first_sign_in import administrators, awaits_setup
 from handraise.server.auth.issuer import issue_link
 from handraise.server.context import ServerContext, open_server
 from handraise.server.file_descriptors import raise_open_file_limit
@@ -101,14 +102,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 async def first_administrator(ctx: ServerContext) -> str | None:
     """The first administrator, created if there is none; None once an administrator has signed in."""
-    workspace, name = ctx.settings.workspace, ctx.settings.admin
-    administrators = [person async for person in _everybody(ctx, workspace) if person.role is Role.ADMIN]
-    if any(person.signed_in_at for person in administrators):
+    if not await awaits_setup(ctx):
         return None
-    if not administrators:
+    workspace, name = ctx.settings.workspace, ctx.settings.admin
+    if not await administrators(ctx, workspace):
         await ctx.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN, by=OPERATOR)
-    elif name not in {person.id for person in administrators}:
-        return None  # the person who added the others gives them a link
     return name
 
 
@@ -116,14 +114,6 @@ async def _first_link(ctx: ServerContext, name: str) -> LinkRecord | None:
     return await issue_link(
         ctx, ctx.settings.workspace, person=name, purpose="invitation", vouched_by=OPERATOR
     )
-
-
-async def _everybody(ctx: ServerContext, workspace: str) -> AsyncIterator[Person]:
-    after = None
-    while page := await ctx.directory.people(workspace, after=after, limit=500):
-        for person in page:
-            yield person
-        after = page[-1].id
 
 
 class _Server(uvicorn.Server):

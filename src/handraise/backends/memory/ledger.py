@@ -20,8 +20,8 @@ from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.questions import Question, Ref
-from handraise.model.seals import SALT, Hold, Removal, Rule, Seal
-from handraise.model.workspace_events import WorkspaceEvent
+from handraise.model.seals import SALT, Hold, Removal, Rule, Seal, rule_change
+from handraise.model.workspace_events import WorkspaceEvent, hold_lifted, hold_placed, person_erased
 from handraise.ports import Clock, Head
 from handraise.ports.files import owner_of_person
 
@@ -140,7 +140,7 @@ class MemoryLedger:
         self._directory.erase_questions(workspace, ids)
         return ids
 
-    async def erase_person(self, workspace: str, person: str) -> None:
+    async def erase_person(self, workspace: str, person: str, *, by: str | None = None) -> None:
         """Erase what else is kept about a person; see the port."""
 
         def unnamed(grant: Grant) -> Grant:
@@ -156,6 +156,7 @@ class MemoryLedger:
         for place, standing in list(self._store.standing_answers.items()):
             if (standing.workspace, standing.revoked_by) == (workspace, person):
                 self._store.standing_answers[place] = replace(standing, revoked_by="erased")
+        self._store.note(workspace, None if by is None else person_erased(by=by))
 
     async def scrub(self) -> bool:
         """Nothing is written anywhere; see the port."""
@@ -165,8 +166,11 @@ class MemoryLedger:
         """A workspace's rule; see the port."""
         return self._rules.get(workspace)
 
-    async def put_rule(self, workspace: str, rule: Rule | None) -> None:
+    async def put_rule(self, workspace: str, rule: Rule | None, *, by: str | None = None) -> None:
         """Give a workspace a rule; see the port."""
+        if rule == self._rules.get(workspace):
+            return
+        self._store.note(workspace, rule_change(rule, by=by))
         if rule is None:
             self._rules.pop(workspace, None)
         else:
@@ -174,11 +178,17 @@ class MemoryLedger:
 
     async def hold(self, hold: Hold) -> None:
         """Hold something; see the port."""
-        self._holds.setdefault(Ref(hold.workspace, hold.name), replace(hold, since=now_by(self._clock)))
+        if Ref(hold.workspace, hold.name) not in self._holds:
+            self._holds[Ref(hold.workspace, hold.name)] = replace(hold, since=now_by(self._clock))
+            self._store.note(
+                hold.workspace, hold_placed(hold.name, hold.question_id, hold.reason, by=hold.by)
+            )
 
-    async def lift(self, workspace: str, name: str) -> bool:
+    async def lift(self, workspace: str, name: str, *, by: str | None = None) -> bool:
         """Lift a hold; see the port."""
-        return self._holds.pop(Ref(workspace, name), None) is not None
+        lifted = self._holds.pop(Ref(workspace, name), None) is not None
+        self._store.note(workspace, hold_lifted(name, by=by) if lifted else None)
+        return lifted
 
     async def holds(self, workspace: str) -> Sequence[Hold]:
         """What is held; see the port."""

@@ -9,13 +9,21 @@ from datetime import datetime, timedelta
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.store import MemoryStore
-from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try, after_try, made_stale
+from handraise.model.deliveries import (
+    Address,
+    Delivery,
+    DeliveryStatus,
+    Try,
+    after_try,
+    made_stale,
+    tried_again,
+)
 from handraise.model.events import Event, EventKind
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Status
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
-from handraise.model.workspace_events import address_put, address_removed, routing_put
+from handraise.model.workspace_events import address_put, address_removed, delivery_retried, routing_put
 from handraise.ports import Clock
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
 
@@ -180,6 +188,29 @@ class MemoryOutbox:
         if any(each.may_have_arrived for each in await self.deliveries(ref)):
             return False
         return self._store.mark_unreached(ref)
+
+    async def failed(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
+        """What failed; see the port."""
+        found = [
+            each
+            for each in self._deliveries.values()
+            if each.workspace == workspace and self._may_retry(each)
+        ]
+        return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
+
+    async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
+        """Try again what failed; see the port."""
+        delivery = self._deliveries.get(Ref(workspace, delivery_id))
+        if delivery is None or not self._may_retry(delivery):
+            return False
+        self._keep(tried_again(delivery, self._now()))
+        self._store.note(workspace, delivery_retried(delivery, by=by))
+        return True
+
+    def _may_retry(self, delivery: Delivery) -> bool:
+        question = self._store.peek(delivery.question)
+        pending = question is not None and question.status is Status.PENDING
+        return pending and delivery.status is DeliveryStatus.FAILED and not delivery.stale
 
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """A question's deliveries; see the port."""

@@ -68,6 +68,7 @@ from handraise.ports import (
     SettledPage,
     Waiting,
     WaitingPage,
+    WorkspaceEventSearch,
 )
 
 _ENDINGS = frozenset(EventKind(status.value) for status in Status if status is not Status.PENDING)
@@ -475,6 +476,23 @@ class MemoryStore:
         start = _number(after) if after else 0
         found = (each for each in self._changes if each.workspace == workspace)
         return [each for each in found if int(each.cursor) > start][:limit]
+
+    async def search_workspace_events(
+        self, workspace: str, search: WorkspaceEventSearch, *, before: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """The newest events that are searched for; see the port."""
+        end = _number(before) if before else self._numbers + 1
+        found = [
+            each
+            for each in reversed(self._changes)
+            if each.workspace == workspace
+            and int(each.cursor) < end
+            and (search.person is None or each.concerns(search.person))
+            and search.kind in (None, each.kind.value)
+            and (search.since is None or each.at >= search.since)
+            and (search.until is None or each.at < search.until)
+        ]
+        return found[:limit]
 
     async def feed_end(self, workspace: str) -> str:  # noqa: ARG002 -- cursors count the events of all
         """Where a workspace's events end now; see the port."""

@@ -104,12 +104,12 @@ class Database:
             self._row_security.begin_in(workspace) if self._row_security else "begin", done
         )
 
-    async def fetch_as_keeper(self, workspace: str, statement: Statement, /, **values: Any) -> list[Any]:
-        """The same for a statement that only `KEEPER_ROLE` may run, taken instead of the application's role."""
+    async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
+        """The same for statements that only `KEEPER_ROLE` may run, taken instead of the application's role."""
         begin = None
         if self._row_security is not None:
             begin = RowSecurity(KEEPER_ROLE if self._row_security.role else None).begin_in(workspace)
-        return await self._run_all(begin, [statement], values)
+        return await self._run_all(begin, statements, values)
 
     async def by_workspace(
         self,

@@ -140,18 +140,35 @@ select handraise.erase_questions(:workspace, :ids::text[], :actor, coalesce(:now
 -- Erase what else is kept about a person.
 select handraise.erase_person(:workspace, :person);
 
+-- name: note_as_keeper (as keeper)
+-- Store an event of the workspace in the transaction of a keeper.
+select handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb);
+
 -- name: rule
 -- How long a workspace keeps what is settled.
 select keep from handraise.retention where workspace = :workspace;
 
 -- name: put_rule (as keeper)
--- Give a workspace its own rule.
-insert into handraise.retention (workspace, keep) values (:workspace, :keep::interval)
-on conflict (workspace) do update set keep = excluded.keep;
+-- Give a workspace its own rule, and store the event of it.
+with done as (
+    insert into handraise.retention as r (workspace, keep) values (:workspace, :keep::interval)
+    on conflict (workspace) do update set keep = excluded.keep where r.keep is distinct from excluded.keep
+    returning r.workspace
+)
+select
+    done.*,
+    handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb)
+from done;
 
 -- name: remove_rule (as keeper)
--- Take a workspace's rule away.
-delete from handraise.retention where workspace = :workspace;
+-- Take a workspace's rule away, and store the event of it.
+with done as (
+    delete from handraise.retention where workspace = :workspace returning workspace
+)
+select
+    done.*,
+    handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb)
+from done;
 
 -- name: shortest_keep
 -- The shortest time that any workspace keeps settled questions.
@@ -162,14 +179,28 @@ select handraise.shortest_keep() as keep;
 select has_function_privilege('handraise.remove_archived(timestamptz, timestamptz, integer)', 'execute') as so;
 
 -- name: hold
--- Hold something.
-insert into handraise.holds (workspace, name, question_id, reason, since, actor)
-values (:workspace, :name, :question_id, :reason, coalesce(:now::timestamptz, now()), :actor)
-on conflict do nothing;
+-- Hold something, and store the event of it.
+with done as (
+    insert into handraise.holds (workspace, name, question_id, reason, since, actor)
+    values (:workspace, :name, :question_id, :reason, coalesce(:now::timestamptz, now()), :actor)
+    on conflict do nothing
+    returning name
+),
+noted as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select coalesce(:now::timestamptz, now()), :workspace, '', :kind, :actor, :data::text::jsonb from done
+)
+select * from done;
 
 -- name: lift (as keeper)
--- Lift a hold.
-delete from handraise.holds where workspace = :workspace and name = :name returning name;
+-- Lift a hold, and store the event of it.
+with done as (
+    delete from handraise.holds where workspace = :workspace and name = :name returning name
+)
+select
+    done.*,
+    handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb)
+from done;
 
 -- name: holds
 -- What is held.

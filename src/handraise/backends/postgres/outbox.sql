@@ -287,3 +287,24 @@ with found as materialized (
     select * from handraise.deliveries where workspace = :workspace and question_id = :question_id
 )
 select * from found order by created_at, id;
+
+-- name: failed_deliveries
+-- The deliveries that failed, of questions that still wait, the newest first.
+select d.*
+from handraise.deliveries as d
+join handraise.questions as q on q.workspace = d.workspace and q.id = d.question_id
+where d.workspace = :workspace and d.status = 'failed' and not d.stale and q.status = 'pending'
+order by d.created_at desc, d.id desc
+limit :limit;
+
+-- name: retry_delivery
+-- Try a delivery that failed again, as if it were new.
+update handraise.deliveries as d
+set status = 'queued', created_at = coalesce(:now::timestamptz, now()), due_at = coalesce(:now::timestamptz, now()),
+    bundle = null, tries = 0, turn = d.turn + 1, problem = null
+where d.workspace = :workspace and d.id = :id and d.status = 'failed' and not d.stale
+    and exists (
+        select from handraise.questions as q
+        where q.workspace = :workspace and q.id = d.question_id and q.status = 'pending'
+    )
+returning d.*;

@@ -1534,6 +1534,21 @@ where workspace = :workspace
 order by events.transaction, events.number
 limit :limit;
 
+-- name: search_workspace_events
+-- Those of them that are searched for, the newest first.
+select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
+from handraise.events
+where workspace = :workspace
+    and question_id = ''
+    and (transaction, number) < (:transaction::text::xid8, :number::bigint)
+    and transaction < (select handraise.feed_edge())
+    and (:person::text is null or actor = :person or data -> 'people' ? :person)
+    and (:kind::text is null or kind = :kind)
+    and (:since::timestamptz is null or at >= :since)
+    and (:until::timestamptz is null or at < :until)
+order by events.transaction desc, events.number desc
+limit :limit;
+
 -- name: feed_end
 -- The last event that the feed of a workspace returns. Not the edge itself: after a crash, the numbers of transactions
 -- that left nothing on the disk are used again, and a reader that began to follow at the edge would miss their events.

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -64,6 +65,7 @@ from handraise.ports import (
     QueueStats,
     SettledPage,
     WaitingPage,
+    WorkspaceEventSearch,
 )
 
 _log = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ _REMOVED_AT_ONCE = 500
 _PATIENCE = 1.0
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _BEGINNING = {"transaction": "0", "number": -(2**63)}
+_END = {"transaction": str(2**63 - 1), "number": 2**63 - 1}
 """So early that even an event that somebody inserts before the first one is in the feed."""
 _END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
@@ -315,6 +318,14 @@ class PostgresStore:
         """Events that are not about a question; see the port."""
         place = _place(after) if after else _BEGINNING
         rows = await self._fetch(workspace, "workspace_events", **place, limit=limit)
+        return [stored_change(row, cursor=_cursor(row)) for row in rows]
+
+    async def search_workspace_events(
+        self, workspace: str, search: WorkspaceEventSearch, *, before: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """The newest events that are searched for; see the port."""
+        place = _place(before) if before else _END
+        rows = await self._fetch(workspace, "search_workspace_events", **place, **asdict(search), limit=limit)
         return [stored_change(row, cursor=_cursor(row)) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:

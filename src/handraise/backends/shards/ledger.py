@@ -71,10 +71,12 @@ class ShardedLedger:
             is_noop=lambda erased: not erased,
         )
 
-    async def erase_person(self, workspace: str, person: str) -> None:
+    async def erase_person(self, workspace: str, person: str, *, by: str | None = None) -> None:
         """See the port. Not while the workspace moves."""
         await self._router.write(
-            workspace, lambda ports: ports.ledger.erase_person(workspace, person), is_noop=lambda _: True
+            workspace,
+            lambda ports: ports.ledger.erase_person(workspace, person, by=by),
+            is_noop=lambda _: True,
         )
 
     async def scrub(self) -> bool:
@@ -85,10 +87,10 @@ class ShardedLedger:
         """See the port."""
         return await self._router.read(workspace, lambda ports: ports.ledger.rules(workspace))
 
-    async def put_rule(self, workspace: str, rule: Rule | None) -> None:
+    async def put_rule(self, workspace: str, rule: Rule | None, *, by: str | None = None) -> None:
         """See the port."""
         await self._router.write(
-            workspace, lambda ports: ports.ledger.put_rule(workspace, rule), is_noop=lambda _: True
+            workspace, lambda ports: ports.ledger.put_rule(workspace, rule, by=by), is_noop=lambda _: True
         )
 
     async def hold(self, hold: Hold) -> None:
@@ -97,10 +99,12 @@ class ShardedLedger:
             hold.workspace, lambda ports: ports.ledger.hold(hold), is_noop=lambda _: True
         )
 
-    async def lift(self, workspace: str, name: str) -> bool:
+    async def lift(self, workspace: str, name: str, *, by: str | None = None) -> bool:
         """See the port."""
         return await self._router.write(
-            workspace, lambda ports: ports.ledger.lift(workspace, name), is_noop=lambda lifted: not lifted
+            workspace,
+            lambda ports: ports.ledger.lift(workspace, name, by=by),
+            is_noop=lambda lifted: not lifted,
         )
 
     async def holds(self, workspace: str) -> Sequence[Hold]:

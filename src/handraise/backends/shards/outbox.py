@@ -136,6 +136,18 @@ class ShardedOutbox:
             ref.workspace, lambda ports: ports.outbox.mark_unreached(ref), is_noop=lambda done: not done
         )
 
+    async def failed(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
+        """See the port."""
+        return await self._router.read(workspace, lambda ports: ports.outbox.failed(workspace, limit=limit))
+
+    async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
+        """See the port."""
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.outbox.retry(workspace, delivery_id, by=by),
+            is_noop=lambda done: not done,
+        )
+
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """See the port."""
         return await self._router.read(ref.workspace, lambda ports: ports.outbox.deliveries(ref))

@@ -22,7 +22,15 @@ from handraise.model.rulings import Ruling
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
-from handraise.ports import Durability, Filter, Inserted, QueueStats, SettledPage, WaitingPage
+from handraise.ports import (
+    Durability,
+    Filter,
+    Inserted,
+    QueueStats,
+    SettledPage,
+    WaitingPage,
+    WorkspaceEventSearch,
+)
 
 
 class ShardedStore:
@@ -276,6 +284,15 @@ class ShardedStore:
         """See the port."""
         return await self._router.read(
             workspace, lambda ports: ports.store.workspace_events(workspace, after=after, limit=limit)
+        )
+
+    async def search_workspace_events(
+        self, workspace: str, search: WorkspaceEventSearch, *, before: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """See the port."""
+        return await self._router.read(
+            workspace,
+            lambda ports: ports.store.search_workspace_events(workspace, search, before=before, limit=limit),
         )
 
     async def feed_end(self, workspace: str) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from handraise.backends.sql.executor import SqlExecutor
+from handraise.backends.sql.parameters import change_values
 from handraise.backends.sql.rows import (
     Row,
     asked_of,
@@ -20,7 +22,8 @@ from handraise.backends.sql.rows import (
     stored_seal,
 )
 from handraise.model.json_values import Json
-from handraise.model.seals import SALT, Hold, Removal, Rule, Seal
+from handraise.model.seals import SALT, Hold, Removal, Rule, Seal, rule_change
+from handraise.model.workspace_events import Change, hold_lifted, hold_placed, person_erased
 from handraise.ports import Head
 
 
@@ -73,9 +76,13 @@ class SqlLedger:
         rows = await self._executor.fetch(workspace, "concerning", person=person)
         return sorted(row["id"] for row in rows)
 
-    async def erase_person(self, workspace: str, person: str) -> None:
+    async def erase_person(self, workspace: str, person: str, *, by: str | None = None) -> None:
         """Erase what else is kept about a person; see the port."""
-        await self._executor.fetch(workspace, "erase_person", person=person)
+        if by is None:
+            await self._executor.fetch(workspace, "erase_person", person=person)
+        else:
+            change = change_values(person_erased(by=by))
+            await self._executor.fetch(workspace, "erase_person", "note_as_keeper", person=person, **change)
 
     async def rules(self, workspace: str) -> Rule | None:
         """A workspace's rule; see the port."""
@@ -85,21 +92,27 @@ class SqlLedger:
         keep = rows[0]["keep"]
         return Rule(None if keep is None else span(keep))
 
-    async def put_rule(self, workspace: str, rule: Rule | None) -> None:
+    async def put_rule(self, workspace: str, rule: Rule | None, *, by: str | None = None) -> None:
         """Give a workspace a rule; see the port."""
+        change = rule_change(rule, by=by)
         if rule is None:
-            await self._executor.fetch(workspace, "remove_rule")
+            await self._change(workspace, "remove_rule", change)
         else:
-            await self._executor.fetch(workspace, "put_rule", keep=rule.keep)
+            await self._change(workspace, "put_rule", change, keep=rule.keep)
 
     async def hold(self, hold: Hold) -> None:
         """Hold something; see the port."""
-        what = {"name": hold.name, "question_id": hold.question_id, "reason": hold.reason, "actor": hold.by}
-        await self._executor.fetch(hold.workspace, "hold", **what)
+        what = {"name": hold.name, "question_id": hold.question_id, "reason": hold.reason}
+        change = hold_placed(hold.name, hold.question_id, hold.reason, by=hold.by)
+        await self._change(hold.workspace, "hold", change, **what)
 
-    async def lift(self, workspace: str, name: str) -> bool:
+    async def lift(self, workspace: str, name: str, *, by: str | None = None) -> bool:
         """Lift a hold; see the port."""
-        return bool(await self._executor.fetch(workspace, "lift", name=name))
+        return await self._change(workspace, "lift", hold_lifted(name, by=by), name=name)
+
+    async def _change(self, workspace: str, statement: str, change: Change, /, **values: Any) -> bool:
+        """Run a statement that also stores its event, if it changes something; say whether it did."""
+        return bool(await self._executor.fetch(workspace, statement, **values, **change_values(change)))
 
     async def holds(self, workspace: str) -> Sequence[Hold]:
         """What is held; see the port."""

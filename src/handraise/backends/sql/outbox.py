@@ -13,7 +13,7 @@ from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
-from handraise.model.workspace_events import address_put, address_removed, routing_put
+from handraise.model.workspace_events import address_put, address_removed, delivery_retried, routing_put
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
 
 _LOST = (DeliveryStatus.FAILED, DeliveryStatus.UNKNOWN)
@@ -162,6 +162,22 @@ class SqlOutbox:
     async def mark_unreached(self, ref: Ref) -> bool:
         """Nobody can be told of it; see the port."""
         return bool(await self._executor.fetch(ref.workspace, "unreached", lost=[ref.id]))
+
+    async def failed(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
+        """What failed; see the port."""
+        rows = await self._executor.fetch(workspace, "failed_deliveries", limit=limit)
+        return [stored_delivery(row) for row in rows]
+
+    async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
+        """Try again what failed; see the port."""
+
+        async def work(run: Run) -> bool:
+            rows = await run("retry_delivery", id=delivery_id)
+            if rows:
+                await note(run, delivery_retried(stored_delivery(rows[0]), by=by))
+            return bool(rows)
+
+        return await self._executor.transact(workspace, work)
 
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """A question's deliveries; see the port."""

@@ -206,6 +206,11 @@ update links set vouched_by = 'erased' where workspace = :workspace and vouched_
 update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 update passkeys set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 
+-- name: note_as_keeper
+-- Store an event of the workspace.
+insert into events (workspace, question_id, kind, at, actor, data)
+values (:workspace, '', :kind, :now, :actor, :data);
+
 -- name: rules
 -- The rules of all workspaces that have their own.
 select workspace, keep from retention;
@@ -215,13 +220,20 @@ select workspace, keep from retention;
 select keep from retention where workspace = :workspace;
 
 -- name: put_rule
--- Give a workspace its own rule.
+-- Give a workspace its own rule, and store the event of it.
+insert into events (workspace, question_id, kind, at, actor, data)
+select :workspace, '', :kind, :now, :actor, :data
+where not exists (select 1 from retention where workspace = :workspace and keep is :keep);
 insert into retention (workspace, keep) values (:workspace, :keep)
-on conflict (workspace) do update set keep = excluded.keep;
+on conflict (workspace) do update set keep = excluded.keep where retention.keep is not excluded.keep
+returning workspace;
 
 -- name: remove_rule
--- Take a workspace's rule away.
-delete from retention where workspace = :workspace;
+-- Take a workspace's rule away, and store the event of it.
+insert into events (workspace, question_id, kind, at, actor, data)
+select :workspace, '', :kind, :now, :actor, :data
+from retention where workspace = :workspace;
+delete from retention where workspace = :workspace returning workspace;
 
 -- name: is_unsealed
 -- Whether a question has an event that no seal covers, in a workspace that has seals.
@@ -233,13 +245,20 @@ where e.workspace = :workspace and e.question_id = :id and e.number > (
 limit 1;
 
 -- name: hold
--- Hold something.
+-- Hold something, and store the event of it.
+insert into events (workspace, question_id, kind, at, actor, data)
+select :workspace, '', :kind, :now, :actor, :data
+where not exists (select 1 from holds where workspace = :workspace and name = :name);
 insert into holds (workspace, name, question_id, reason, since, actor)
 values (:workspace, :name, :question_id, :reason, :now, :actor)
-on conflict do nothing;
+on conflict do nothing
+returning name;
 
 -- name: lift
--- Lift a hold.
+-- Lift a hold, and store the event of it.
+insert into events (workspace, question_id, kind, at, actor, data)
+select :workspace, '', :kind, :now, :actor, :data
+from holds where workspace = :workspace and name = :name;
 delete from holds where workspace = :workspace and name = :name returning name;
 
 -- name: holds

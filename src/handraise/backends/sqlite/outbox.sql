@@ -188,3 +188,23 @@ returning id;
 -- name: deliveries
 -- The deliveries of a question, found before they are sorted: the plus prevents a walk along an index for the order.
 select * from deliveries where workspace = :workspace and question_id = :question_id order by +created_at, id;
+
+-- name: failed_deliveries
+-- The deliveries that failed, of questions that still wait, the newest first.
+select d.*
+from deliveries as d
+join questions as q on q.workspace = d.workspace and q.id = d.question_id
+where d.workspace = :workspace and d.status = 'failed' and not d.stale and q.status = 'pending'
+order by d.created_at desc, d.id desc
+limit :limit;
+
+-- name: retry_delivery
+-- Try a delivery that failed again, as if it were new.
+update deliveries
+set status = 'queued', created_at = :now, due_at = :now, bundle = null, tries = 0, turn = turn + 1, problem = null
+where workspace = :workspace and id = :id and status = 'failed' and not stale
+    and exists (
+        select 1 from questions as q
+        where q.workspace = :workspace and q.id = deliveries.question_id and q.status = 'pending'
+    )
+returning *;

@@ -1088,6 +1088,20 @@ where workspace = :workspace and question_id = '' and number > :number
 order by number
 limit :limit;
 
+-- name: search_workspace_events
+-- Those of them that are searched for, the newest first.
+select * from events
+where workspace = :workspace and question_id = '' and number < :number
+    and (
+        :person is null or actor = :person
+        or exists (select 1 from json_each(events.data, '$.people') as p where p.value = :person)
+    )
+    and (:kind is null or kind = :kind)
+    and (:since is null or at >= :since)
+    and (:until is null or at < :until)
+order by number desc
+limit :limit;
+
 -- name: feed_end
 -- The cursor of a workspace's last event.
 select coalesce(max(number), 0) as number from events where workspace = :workspace;

@@ -75,6 +75,7 @@ from handraise.ports import (
     QueueStats,
     SettledPage,
     WaitingPage,
+    WorkspaceEventSearch,
 )
 
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
@@ -93,6 +94,7 @@ _WHILE_PENDING = {
 """The kinds of events of moves that leave a question pending; any other is a vote."""
 _CURSOR = re.compile(r"[0-9]{1,18}")
 _BEGINNING = -(2**63)
+_END = 2**63 - 1
 """So early that even an event that somebody inserts before the first one is in the feed."""
 _END = 2**63 - 1
 _LOOKED_AT = 1_000
@@ -426,6 +428,22 @@ class SqliteStore:
             "workspace_events",
             workspace=workspace,
             number=_place(after) if after else _BEGINNING,
+            limit=limit,
+        )
+        return [stored_change(row, cursor=str(row["number"])) for row in rows]
+
+    async def search_workspace_events(
+        self, workspace: str, search: WorkspaceEventSearch, *, before: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """The newest events that are searched for; see the port."""
+        rows = await self._fetch(
+            "search_workspace_events",
+            workspace=workspace,
+            number=_place(before) if before else _END,
+            person=search.person,
+            kind=search.kind,
+            since=None if search.since is None else micros(search.since),
+            until=None if search.until is None else micros(search.until),
             limit=limit,
         )
         return [stored_change(row, cursor=str(row["number"])) for row in rows]

@@ -98,7 +98,7 @@ async def remove_address(
 @router.get("/routing", response_model=Routing)
 async def get_routing(ctx: Context, admin: CurrentAdmin) -> Response:
     """Get the routing policy of the workspace."""
-    return _tagged(_policy_text(await ctx.outbox.routing(admin.workspace)))
+    return _tagged(policy_text(await ctx.outbox.routing(admin.workspace)))
 
 
 @router.put("/routing", response_model=Routing)
@@ -113,12 +113,12 @@ async def put_routing(
         admin.workspace,
         stored,
         by=admin.person.id,
-        check=lambda before: check_match(if_match, _policy_text(before)),
+        check=lambda before: check_match(if_match, policy_text(before)),
     )
     return _tagged(body.model_dump_json())
 
 
-def _policy_text(stored: Json) -> str:
+def policy_text(stored: Json) -> str:
     """A stored policy as responses show it."""
     try:
         policy = Routing.model_validate(stored or {})

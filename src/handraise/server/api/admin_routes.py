@@ -107,12 +107,7 @@ async def create_key(ctx: Context, admin: CurrentAdmin, body: CreateKey) -> Resp
 
     Only this response has the key itself.
     """
-    issue = issue_reader_key if body.reads else issue_key
-    try:
-        key = await issue(ctx, admin.workspace, body.agent, by=admin.person.id)
-    except ValueError as error:
-        raise InvalidRequest([Problem("body.agent", str(error))]) from None
-    return reply(key, status=201)
+    return reply(await make_key(ctx, admin, body), status=201)
 
 
 @router.post("/keys/{key_id}/revoke", response_model=KeyRecord, openapi_extra=IDEMPOTENT)
@@ -138,7 +133,7 @@ async def list_people(
 @router.get("/people/{person_id}", response_model=PersonRecord)
 async def get_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
     """Get a person, with their groups."""
-    return reply(PersonRecord.of(await _person(ctx, admin, person_id)))
+    return reply(PersonRecord.of(await find_person(ctx, admin, person_id)))
 
 
 @router.put("/people/{person_id}", response_model=PersonRecord)
@@ -169,7 +164,7 @@ async def put_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId, bod
 @router.delete("/people/{person_id}", status_code=204)
 async def remove_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
     """Remove a person, with their sessions and links. The last administrator cannot be removed."""
-    person = await _person(ctx, admin, person_id)
+    person = await find_person(ctx, admin, person_id)
     if person.role is Role.ADMIN:
         await _check_others_administer(ctx, admin, person)
         await _put(ctx, replace(person, role=Role.MEMBER), by=admin.person.id)
@@ -190,15 +185,7 @@ async def create_link(ctx: Context, admin: CurrentAdmin, person_id: PersonId) ->
     The session that starts with it records who made the link, and so does every answer in that session. That is too
     little evidence for an action of high risk.
     """
-    person = await _person(ctx, admin, person_id)
-    # A link for yourself has the evidence of your own session.
-    maker = admin.session.vouched_by if person.id == admin.person.id else admin.person.id
-    link = await issue_link(
-        ctx, admin.workspace, person=person.id, purpose="invitation", vouched_by=maker, by=admin.person.id
-    )
-    if link is None:
-        raise _no_such_person()
-    return reply(link, status=201)
+    return reply(await make_link(ctx, admin, person_id), status=201)
 
 
 @router.get("/groups", response_model=GroupList)
@@ -239,17 +226,40 @@ async def put_group(
         name,
         body.people,
         by=admin.person.id,
-        check=lambda before: check_match(if_match, _group_text(name, before) if before else None),
+        check=lambda before: check_match(if_match, group_text(name, before) if before else None),
     )
     return _tagged(name, people)
 
 
-def _group_text(name: str, people: Sequence[str]) -> str:
+async def make_key(ctx: ServerContext, admin: PersonCaller, body: CreateKey) -> NewKeyRecord:
+    """Make a key for an agent or a reader; raises `InvalidRequest` if nobody can have that name."""
+    issue = issue_reader_key if body.reads else issue_key
+    try:
+        return await issue(ctx, admin.workspace, body.agent, by=admin.person.id)
+    except ValueError as error:
+        raise InvalidRequest([Problem("body.agent", str(error))]) from None
+
+
+async def make_link(ctx: ServerContext, admin: PersonCaller, person_id: str) -> LinkRecord:
+    """Make a sign-in link for a person; raises `NotFound`."""
+    person = await find_person(ctx, admin, person_id)
+    # A link for yourself has the evidence of your own session.
+    maker = admin.session.vouched_by if person.id == admin.person.id else admin.person.id
+    link = await issue_link(
+        ctx, admin.workspace, person=person.id, purpose="invitation", vouched_by=maker, by=admin.person.id
+    )
+    if link is None:
+        raise _no_such_person()
+    return link
+
+
+def group_text(name: str, people: Sequence[str]) -> str:
+    """A group as responses show it; the tag of its version is made from it."""
     return GroupRecord(name=name, people=tuple(people)).model_dump_json()
 
 
 def _tagged(name: str, people: Sequence[str]) -> Response:
-    text = _group_text(name, people)
+    text = group_text(name, people)
     return Response(text, media_type="application/json", headers={"etag": etag_of(text)})
 
 
@@ -284,7 +294,8 @@ async def _grant(ctx: ServerContext, caller: PersonCaller, grant_id: str) -> Gra
     raise GrantNotFound(grant_id, caller.workspace)
 
 
-async def _person(ctx: ServerContext, admin: PersonCaller, person_id: str) -> Person:
+async def find_person(ctx: ServerContext, admin: PersonCaller, person_id: str) -> Person:
+    """The person of this name; raises `NotFound`."""
     known = not text_problem(person_id)
     person = await ctx.directory.find_person(admin.workspace, person_id) if known else None
     if person is None:

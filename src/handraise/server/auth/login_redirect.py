@@ -20,7 +20,9 @@ HOME = "/"
 _HOUR = 3_600
 _LONGEST = 1_000
 _SAFE = r"[A-Za-z0-9_.~-]|%[0-9A-F]{2}"
-_PAGES = re.compile(rf"/(?:questions/(?:{_SAFE})+|settled|insights|me)?(?:\?(?:{_SAFE}|[=&+])*)?")
+_PAGES = re.compile(
+    rf"/(?:questions/(?:{_SAFE})+|settled|insights|me|admin(?:/(?:{_SAFE})+){{0,2}})?(?:\?(?:{_SAFE}|[=&+])*)?"
+)
 """The pages for people who are signed in. No other page is redirected to."""
 _NEVER = re.compile(r"%(?:[01][0-9A-F]|7F|2E|2F|5C)|/\.{1,2}(?:$|\?)")
 """Never in a path of this server: control characters, encoded slashes, parent folders."""

@@ -23,6 +23,7 @@ from handraise.server.auth.authenticator import (
     cookie_name,
     count_refusal,
 )
+from handraise.server.auth.first_sign_in import awaits_setup
 from handraise.server.auth.issuer import issue_session
 from handraise.server.auth.login_redirect import HOME, forget_return_path, return_path
 from handraise.server.context import ServerContext
@@ -104,7 +105,12 @@ async def end_one(ctx: ServerContext, caller: PersonCaller, session_id: str) -> 
 @pages.get("/sign-in")
 async def show_sign_in(request: Request, ctx: Context) -> Response:
     """How to sign in."""
-    return page("sign_in.html", provider=provider_name(ctx), leads_on=return_path(request) != HOME)
+    return page(
+        "sign_in.html",
+        provider=provider_name(ctx),
+        leads_on=return_path(request) != HOME,
+        is_new=await awaits_setup(ctx),
+    )
 
 
 @pages.get("/sign-in/link")

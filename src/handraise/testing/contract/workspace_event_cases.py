@@ -19,8 +19,9 @@ from handraise.model.drafting import Limits, compose
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
+from handraise.model.seals import Hold, Rule
 from handraise.model.workspace_events import WorkspaceEvent
-from handraise.ports import Backend
+from handraise.ports import Backend, WorkspaceEventSearch
 from handraise.testing.contract.backend import SOON
 from handraise.testing.promises import promise
 
@@ -150,6 +151,65 @@ class WorkspaceEventCases:
         forged = [line.replace('"agent":"bot"', '"agent":"eve"') for line in lines]
         assert forged != lines
         assert verify(lambda: forged, unsigned=True).fault is not None
+
+    @promise("P7", "P17")
+    async def test_what_is_kept_how_long_and_who_was_erased_leaves_one_event_each(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        ledger = ports.ledger
+        for rule in (Rule(_DAY), Rule(_DAY), Rule(None), None, None):
+            await ledger.put_rule(workspace, rule, by="boss")
+        case = Hold(
+            workspace=workspace,
+            name="case",
+            question_id=None,
+            reason="court",
+            since=datetime.now(UTC),
+            by="boss",
+        )
+        for _ in range(2):
+            await ledger.hold(case)
+        for _ in range(2):
+            await ledger.lift(workspace, "case", by="cid")
+        await ports.directory.put_person(workspace, "ana", name="A", email=None, role=Role.MEMBER, by="boss")
+        await ledger.erase_person(workspace, "ana", by="boss")
+        found = await _final(ports, workspace, 6)
+        assert [(each.kind.value, each.by, each.details) for each in found] == [
+            ("retention.changed", "boss", {"to": 1.0}),
+            ("retention.changed", "boss", {"to": "forever"}),
+            ("retention.changed", "boss", {"to": None}),
+            ("hold.placed", "boss", {"hold": "case", "question": None, "reason": "court"}),
+            ("hold.lifted", "cid", {"hold": "case"}),
+            ("person.erased", "boss", {}),
+        ]
+
+    async def test_events_of_the_workspace_are_searched_the_newest_first(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        for who in ("ana", "bob"):
+            await ports.directory.put_person(
+                workspace, who, name=who, email=None, role=Role.MEMBER, by="boss"
+            )
+        await ports.directory.put_group(workspace, "ops", ["ana"], by="bob")
+        added, more, grouped = await _final(ports, workspace, 3)
+
+        async def search(before: str | None = None, limit: int = 9, **what: Any) -> list[WorkspaceEvent]:
+            wanted = WorkspaceEventSearch(**what)
+            return [*await ports.store.search_workspace_events(workspace, wanted, before=before, limit=limit)]
+
+        assert await search() == [grouped, more, added]
+        assert await search(limit=2) == [grouped, more]
+        assert await search(before=more.cursor) == [added]
+        assert await search(person="ana") == [grouped, added]
+        assert await search(person="bob") == [grouped, more]
+        assert await search(kind="group.changed") == [grouped]
+        assert await search(since=added.at, until=grouped.at + _DAY) == [grouped, more, added]
+        assert await search(since=grouped.at + _DAY) == []
+        assert await search(until=added.at) == []
+        nothing = WorkspaceEventSearch()
+        assert (
+            await ports.store.search_workspace_events(f"{workspace}-2", nothing, before=None, limit=9) == []
+        )
 
     @promise("P17")
     async def test_events_of_the_workspace_are_sealed_in_their_order_and_are_in_no_feed(

@@ -979,6 +979,7 @@ create index deliveries_by_rate_limit_key on handraise.deliveries (workspace, ch
 create index deliveries_by_question on handraise.deliveries (workspace, question_id);
 create index deliveries_by_bundle on handraise.deliveries (workspace, bundle) where bundle is not null;
 create index deliveries_by_creation on handraise.deliveries (workspace, created_at);
+create index deliveries_failed on handraise.deliveries (workspace, created_at) where status = 'failed';
 
 create policy counted on handraise.deliveries for select to current_user using (true);
 
@@ -2374,6 +2375,19 @@ begin
 end
 $$;
 
+-- Store an event of a workspace that is about no question: what a keeper does is in the audit trail.
+create function handraise.note_change(at timestamptz, workspace text, kind text, actor text, data jsonb) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform set_config(
+        'handraise.workspace', encode(convert_to(note_change.workspace, 'UTF8'), 'hex'), true
+    );
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    values (note_change.at, note_change.workspace, '', note_change.kind, note_change.actor, note_change.data);
+end
+$$;
+
 -- The shortest time that any workspace keeps what is settled, by a rule of its own.
 create function handraise.shortest_keep() returns interval
     language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -2475,7 +2489,7 @@ begin
         grant usage on schema handraise to handraise_keeper;
         grant execute
             on function handraise.erase_questions, handraise.erase_person, handraise.remove_archived,
-                handraise.drop_archive_months
+                handraise.drop_archive_months, handraise.note_change
             to handraise_keeper;
         grant select, insert, update, delete on handraise.retention to handraise_keeper;
         grant select, delete on handraise.holds to handraise_keeper;
@@ -2493,7 +2507,8 @@ revoke execute
         handraise.drop_archive_months, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
         handraise.raise_epoch, handraise.move_in, handraise.raise_fences, handraise.unsealed_workspaces,
         handraise.append_seal, handraise.note_removals, handraise.erase_questions, handraise.events_about,
-        handraise.erase_person, handraise.shortest_keep, handraise.allow_app, handraise.remove_references,
+        handraise.erase_person, handraise.note_change, handraise.shortest_keep, handraise.allow_app,
+        handraise.remove_references,
         handraise.take_unused_files, handraise.forget_file, handraise.drop_blob
     from public;
 

@@ -1,0 +1,32 @@
+"""Whether this server still waits for its first administrator."""
+
+from __future__ import annotations
+
+from handraise.model.identities import Person, Role
+from handraise.server.context import ServerContext
+
+_PAGE = 500
+
+
+async def administrators(ctx: ServerContext, workspace: str) -> list[Person]:
+    """All administrators of a workspace."""
+    found: list[Person] = []
+    after = None
+    while page := await ctx.directory.people(workspace, after=after, limit=_PAGE):
+        found += [each for each in page if each.role is Role.ADMIN]
+        after = page[-1].id
+    return found
+
+
+async def awaits_setup(ctx: ServerContext) -> bool:
+    """Whether no administrator has ever signed in, so that the link of the first one sets this server up.
+
+    False also if somebody added administrators by hand: the person who did gives them a link.
+    """
+    if ctx.is_set_up:
+        return False
+    found = await administrators(ctx, ctx.settings.workspace)
+    if any(each.signed_in_at for each in found):
+        ctx.is_set_up = True
+        return False
+    return not found or ctx.settings.admin in {each.id for each in found}

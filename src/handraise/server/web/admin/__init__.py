@@ -1,0 +1,1 @@
+"""Pages with which administrators run a workspace in the browser. Every form works without scripts."""

@@ -1,0 +1,249 @@
+"""The first page of the administration: what needs attention, and where everything is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from handraise.desk.rule_suspensions import suspended_rules
+from handraise.model.identities import AgentKey, Person, Role
+from handraise.model.visible import visible_line
+from handraise.presentation.error_text import error_text
+from handraise.presentation.names import channel_name
+from handraise.presentation.stop_text import stop_title
+from handraise.presentation.translation import gettext, ngettext
+from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
+from handraise.server.context import ServerContext
+from handraise.server.rota_refresh import warnings_of
+from handraise.server.web.admin.admin_views import admin_page
+from handraise.server.web.admin.channel_pages import MOST_FAILED
+from handraise.server.web.admin.group_pages import href_of as group_href
+from handraise.server.web.pages import PageRoute
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_PAGE = 500
+_MOST_READ = 5_000
+_LONG_UNUSED = timedelta(days=90)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that an administrator should look at. Everything in it may be shown as it is."""
+
+    level: Literal["bad", "loud", "info"]
+    title: str
+    text: str
+    href: str
+    link: str
+
+
+@pages.get("/admin")
+async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
+    """Show what needs attention."""
+    people, keys = await _everybody(ctx, admin.workspace), await _keys(ctx, admin.workspace)
+    groups = await ctx.directory.groups(admin.workspace)
+    addresses = await ctx.outbox.addresses(admin.workspace)
+    usable = [each for each in keys if each.revoked_at is None]
+    return admin_page(
+        "overview",
+        admin,
+        "overview",
+        workspace=visible_line(admin.workspace),
+        notices=[
+            *await _stops(ctx, admin),
+            *await _failed(ctx, admin),
+            *await _suspended(ctx, admin),
+            *await _rotas(ctx, admin),
+            *await _safety(ctx, admin, people),
+            *_unused(usable),
+        ],
+        steps=[
+            (
+                bool(usable),
+                gettext("Create a key for your first agent"),
+                "/admin/keys#add",
+            ),
+            (len(people) > 1, gettext("Add the people who answer"), "/admin/people#add"),
+            (
+                bool(ctx.channels),
+                gettext("Turn on a channel, such as e-mail or Slack, in the settings of the server"),
+                "/admin/channels",
+            ),
+            (
+                bool(addresses),
+                gettext("Say where people are reached"),
+                "/admin/addresses",
+            ),
+        ],
+        figures=[
+            (gettext("People"), len(people), "/admin/people"),
+            (gettext("Groups"), len(groups), "/admin/groups"),
+            (gettext("Keys in use"), len(usable), "/admin/keys"),
+            (gettext("Channels"), len(ctx.channels), "/admin/channels"),
+        ],
+        channels=", ".join(channel_name(each) for each in sorted(ctx.channels)),
+    )
+
+
+async def _stops(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    return [
+        Notice("bad", stop_title(each), visible_line(each.why)[:200], "/stops", gettext("See the stops"))
+        for each in await ctx.policies.stops(admin.workspace)
+    ]
+
+
+async def _failed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    """The channels through which messages failed that somebody still waits for."""
+    found = Counter(each.channel for each in await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED))
+    notices = []
+    for channel, number in found.most_common():
+        title = ngettext(
+            "{count} message through {channel} failed",
+            "{count} messages through {channel} failed",
+            number,
+        )
+        text = (
+            gettext("Their questions still wait. See why, and try again.")
+            if channel in ctx.channels
+            else gettext("This server does not have that channel any more. Change the addresses.")
+        )
+        notices.append(
+            Notice(
+                "bad",
+                title.format(count=number, channel=channel_name(channel)),
+                text,
+                "/admin/deliveries",
+                gettext("See what failed"),
+            )
+        )
+    return notices
+
+
+async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    return [
+        Notice(
+            "loud",
+            gettext("The rule {name} is suspended").format(name=visible_line(each.name)),
+            gettext("Somebody denied a spot check of it. It allows nothing until you resume it."),
+            "/policy",
+            gettext("See the policy"),
+        )
+        for each in suspended_rules(await ctx.policies.current(admin.workspace))
+    ]
+
+
+async def _rotas(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    found = warnings_of(await ctx.directory.calendars(admin.workspace))
+    return [
+        Notice(
+            "loud",
+            gettext("Nobody is on duty in the group {name}").format(name=visible_line(name))
+            if problem is None
+            else gettext("The rota of the group {name} cannot be used").format(name=visible_line(name)),
+            gettext("The whole group is notified.")
+            if problem is None
+            else gettext("The whole group is notified: {problem}").format(problem=error_text(problem)),
+            f"{group_href(name)}#rota",
+            gettext("See the group"),
+        )
+        for name, problem in found
+    ]
+
+
+async def _safety(ctx: ServerContext, admin: PersonCaller, people: list[Person]) -> list[Notice]:
+    found = []
+    administrators = [each for each in people if each.role is Role.ADMIN]
+    if len(administrators) == 1:
+        found.append(
+            Notice(
+                "loud",
+                gettext("There is only one administrator"),
+                gettext(
+                    "If they are ill or lose their sign-in, nobody can help. Make somebody else one too."
+                ),
+                "/admin/people",
+                gettext("See the people"),
+            )
+        )
+    if ctx.settings.is_exposed:
+        found.append(
+            Notice(
+                "bad",
+                gettext("People reach this server without encryption"),
+                gettext(
+                    "Keys and sessions can be read on the way. Put TLS in front of it, and set HANDRAISE_PUBLIC_URL to "
+                    "its https address."
+                ),
+                "/admin/limits",
+                gettext("See the settings"),
+            )
+        )
+    if ctx.passkeys is not None and not await ctx.directory.passkeys(admin.workspace, admin.person.id):
+        found.append(
+            Notice(
+                "info",
+                gettext("You have no passkey"),
+                gettext("With one you can decide what the policy lets only a passkey decide."),
+                "/me#passkeys",
+                gettext("Add a passkey"),
+            )
+        )
+    if ctx.signer is None:
+        found.append(
+            Notice(
+                "info",
+                gettext("The audit trail is not signed"),
+                gettext(
+                    "It shows whether something was changed, but whoever can write to the database could make it anew. "
+                    "Set HANDRAISE_AUDIT_KEY on the server."
+                ),
+                "/admin/audit",
+                gettext("See the audit trail"),
+            )
+        )
+    return found
+
+
+def _unused(keys: list[AgentKey]) -> list[Notice]:
+    before = datetime.now(UTC) - _LONG_UNUSED
+    number = sum((each.last_used_at or each.created_at) < before for each in keys)
+    if not number:
+        return []
+    title = ngettext(
+        "{count} key has not been used for 90 days",
+        "{count} keys have not been used for 90 days",
+        number,
+    )
+    return [
+        Notice(
+            "info",
+            title.format(count=number),
+            gettext("Revoke what nobody needs."),
+            "/admin/keys",
+            gettext("See the keys"),
+        )
+    ]
+
+
+async def _everybody(ctx: ServerContext, workspace: str) -> list[Person]:
+    found: list[Person] = []
+    while page := await ctx.directory.people(workspace, after=found[-1].id if found else None, limit=_PAGE):
+        found += page
+        if len(page) < _PAGE or len(found) >= _MOST_READ:
+            break
+    return found
+
+
+async def _keys(ctx: ServerContext, workspace: str) -> list[AgentKey]:
+    found: list[AgentKey] = []
+    while page := await ctx.directory.keys(workspace, after=found[-1].id if found else None, limit=_PAGE):
+        found += page
+        if len(page) < _PAGE or len(found) >= _MOST_READ:
+            break
+    return found
