@@ -28,14 +28,14 @@ OPS = {"ask", "answer", "decline", "withdraw", "vote", "expire", "read", "wait",
 @pytest.mark.parametrize(("backend", "share"), [("postgres", 0.7), ("sqlite", 0.3)])
 async def test_processes_killed_at_random_lose_double_and_invent_nothing(backend: str, share: float) -> None:
     number = round(KILLS * share)
-    for _ in range(3):
-        work = await run_kills(backend, number)
+    work = await run_kills(backend, number)
+    for _ in range(2):
         said(backend, work)
-        assert work.verdict is not None
-        assert work.verdict.violations == []
         # On a busy machine too little may succeed. Such a run proves nothing, in either direction: it is made again.
-        if work.verdict.counts:
-            break
+        if work.verdict is not None and not work.verdict.violations and not work.verdict.counts:
+            work = await run_kills(backend, number)
+    assert work.verdict is not None
+    assert work.verdict.violations == []
     assert work.verdict.counts, "too little succeeded for this to show anything"
     assert work.drained, "it did not come to its end"
     assert work.kills.total() >= number

@@ -57,10 +57,10 @@ async def test_of_fifty_processes_one_wins_each_question_and_the_losers_learn_wh
 @pytest.mark.parametrize("address", ["postgres", "sqlite"], indirect=True)
 async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_each(address: str) -> None:
     # On a busy machine everybody may be too late, so that all questions expire. Then there is more time for the next ones.
-    for lasts in (LASTS, 4 * LASTS, 16 * LASTS):
-        endings = await race_with_the_clock(address, lasts)
-        if len(endings) > 2:
-            break
+    endings = await race_with_the_clock(address, LASTS)
+    for lasts in (4 * LASTS, 16 * LASTS):
+        if len(endings) < 3:
+            endings = await race_with_the_clock(address, lasts)
     assert set(endings) == {"answered", "withdrawn", "expired"}, endings
 
 
