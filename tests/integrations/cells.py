@@ -45,8 +45,11 @@ def killed_in_the_gate(test: Test) -> Test:
     All of them resume through the same few modules, so a change there breaks some of those that are drawn.
     """
     if test.__module__.rpartition(".")[2] not in _KILLED:
-        return pytest.mark.slow("starts processes with a framework; this run kills those of others")(test)
-    return pytest.mark.only_proof_of("a process with the real framework is killed, and another goes on")(test)
+        mark = pytest.mark.slow("starts processes with a framework; this run kills those of others")
+    else:
+        mark = pytest.mark.only_proof_of("a process with the real framework is killed, and another goes on")
+    marked: Test = mark(test)
+    return marked
 
 
 def shows(integration: str, *cells: str) -> Callable[[Test], Test]:

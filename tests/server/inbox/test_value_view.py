@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from handraise.model.json_values import Json
+from handraise.server.web.inbox.diff_rows import DiffLine
 from handraise.server.web.inbox.value_view import (
     Difference,
-    DiffLine,
     Grid,
     Plain,
     Rows,
