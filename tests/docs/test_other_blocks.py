@@ -103,7 +103,7 @@ def test_every_block_of_data_can_be_read(block: Block) -> None:
     match parsed:
         case {"prompt": _, "choices": _}:
             PostQuestion.model_validate(parsed)
-        case {"rules": [{"then": _}, *_]}:
+        case {"rules": [{"then": _}, *_]} | {"close_orphans": _}:
             compile_document(parsed)
         case {"rules": _}:
             Routing.model_validate(parsed)

@@ -109,7 +109,8 @@ def test_every_place_that_shows_options_says_which_the_agent_recommends(place: s
     shown = PLACES[place](CHOICE).replace("\\", "")
     assert shown.count("The agent recommends this: More room") >= 1
     assert "On top" in shown
-    assert "# Left" in shown or "on the page" in shown or "There is more about it there." in shown
+    said = ("# Left", "What you would get", "on the page", "There is more about it there.")
+    assert any(each in shown for each in said)
 
 
 def test_a_brief_that_is_too_long_for_a_chat_says_where_the_rest_is_and_cuts_no_link() -> None:
