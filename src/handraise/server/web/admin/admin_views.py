@@ -40,7 +40,12 @@ NAVIGATION: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place(
                 "groups", "/admin/groups", gettext_noop("Groups"), gettext_noop("Members, hours and rotas")
             ),
-            Place("keys", "/admin/keys", gettext_noop("Keys"), gettext_noop("With a key, an agent can ask")),
+            Place(
+                "keys",
+                "/admin/keys",
+                gettext_noop("Agent keys"),
+                gettext_noop("With a key, an agent can ask"),
+            ),
         ),
     ),
     (
@@ -82,6 +87,12 @@ NAVIGATION: tuple[tuple[str, tuple[Place, ...]], ...] = (
                 "/admin/grants",
                 gettext_noop("Grants"),
                 gettext_noop("Approvals that last longer than once"),
+            ),
+            Place(
+                "standing",
+                "/standing-answers",
+                gettext_noop("Standing answers"),
+                gettext_noop("Answers that are kept for a topic"),
             ),
             Place(
                 "limits",
