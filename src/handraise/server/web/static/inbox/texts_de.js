@@ -1,6 +1,8 @@
 // Made by `python -m scripts.catalog`.
 
 export default {
+  "Answering": "Antwort wird gesendet",
+  "Answering: {answer}. Undo with z.": "Antwort wird gesendet: {answer}. Rückgängig mit z.",
   "Browsers show notifications only of servers that are reached over https.": "Browser zeigen Benachrichtigungen nur von Servern an, die über https erreichbar sind.",
   "It changed just now: {what}, by {person}.": "Gerade geändert: {what}, von {person}.",
   "It changed just now: {what}.": "Gerade geändert: {what}.",
@@ -16,6 +18,7 @@ export default {
   "Not connected. Trying again.": "Nicht verbunden. Neuer Versuch läuft.",
   "Not connected. Trying again; what you write is kept.": "Nicht verbunden. Neuer Versuch läuft; was Sie schreiben, bleibt erhalten.",
   "Nothing was recorded: there are new messages. Read them, then decide again.": "Nichts wurde gespeichert: Es gibt neue Nachrichten. Lesen Sie sie, und entscheiden Sie dann noch einmal.",
+  "Nothing was sent.": "Nichts wurde gesendet.",
   "Nothing was sent: the passkey could not be used. Reload the page and try again.": "Nichts wurde gesendet: Der Passkey konnte nicht verwendet werden. Laden Sie die Seite neu und versuchen Sie es noch einmal.",
   "Nothing was sent: the passkey was not used. Try again when you are ready.": "Nichts wurde gesendet: Der Passkey wurde nicht verwendet. Versuchen Sie es noch einmal, wenn Sie bereit sind.",
   "Nothing was sent: this device has a passkey for you here already.": "Nichts wurde gesendet: Dieses Gerät hat hier schon einen Passkey für Sie.",
@@ -27,7 +30,10 @@ export default {
   "Show how it ended": "Ergebnis anzeigen",
   "Show it": "Anzeigen",
   "Sign in again": "Wieder anmelden",
+  "Somebody was faster. Yours was not sent.": "Jemand war schneller. Ihre Antwort wurde nicht gesendet.",
+  "Take it back": "Zurücknehmen",
   "That did not work just now. Please try again in a while.": "Das hat gerade nicht funktioniert. Bitte versuchen Sie es später wieder.",
+  "That was the last one in this list.": "Das war die letzte in dieser Liste.",
   "The agent has asked again.": "Der Agent hat noch einmal gefragt.",
   "The agent has replied. Read it before you decide.": "Der Agent hat geantwortet. Lesen Sie die Antwort, bevor Sie entscheiden.",
   "The agent has reported what came of this.": "Der Agent hat gemeldet, was daraus geworden ist.",
@@ -54,11 +60,15 @@ export default {
   "Undo takes it back. If you leave or hide this page, it is sent at once.": "„Rückgängig“ hält es zurück. Wenn Sie die Seite verlassen oder verbergen, wird sofort gesendet.",
   "Uploaded: {name}": "Hochgeladen: {name}",
   "Uploading…": "Wird hochgeladen…",
+  "View": "Ansehen",
   "What you have written is kept.": "Was Sie geschrieben haben, bleibt erhalten.",
   "You are signed out.": "Sie sind abgemeldet.",
   "You had begun to write this, and nothing of it was sent:": "Sie hatten das angefangen; nichts davon wurde gesendet:",
   "You will be told also when no tab is open.": "Sie werden auch benachrichtigt, wenn kein Tab offen ist.",
   "You will be told while the list is open in a tab.": "Sie werden benachrichtigt, solange die Liste in einem Tab offen ist.",
+  "Your answer was not recorded. Look at the question again.": "Ihre Antwort wurde nicht gespeichert. Sehen Sie sich die Frage noch einmal an.",
+  "Your answer was not sent: the server cannot be reached.": "Ihre Antwort wurde nicht gesendet: Der Server ist nicht erreichbar.",
+  "Your last answer": "Ihre letzte Antwort",
   "Yours was not sent.": "Ihre Antwort wurde nicht gesendet.",
   "a note was added": "eine Notiz wurde hinzugefügt",
   "a vote came in": "neue Stimme",
@@ -95,14 +105,17 @@ export default {
   "withdrawn": "zurückgezogen",
   "you": "Ihnen",
   "you are on this": "Sie kümmern sich darum",
+  "{count} d": "{count} Tg.",
   "{count} day": [
     "{count} Tag",
     "{count} Tagen"
   ],
+  "{count} h": "{count} Std.",
   "{count} hour": [
     "{count} Stunde",
     "{count} Stunden"
   ],
+  "{count} min": "{count} Min.",
   "{count} minute": [
     "{count} Minute",
     "{count} Minuten"
@@ -122,5 +135,6 @@ export default {
   "{day} {month} {year}, {time} {zone}": "{day}. {month} {year}, {time} {zone}",
   "{person} is on this": "{person} kümmert sich darum",
   "{person} is on this now. You can still decide.": "{person} kümmert sich jetzt darum. Sie können trotzdem entscheiden.",
+  "{place} of {count}": "{place} von {count}",
   "{span} ago": "vor {span}"
 };
