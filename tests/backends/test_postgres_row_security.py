@@ -61,6 +61,8 @@ RIGHTS = {
     "policies": {"SELECT", "INSERT"},
     "rule_suspensions": {"SELECT", "INSERT", "DELETE"},
     "stops": {"SELECT", "INSERT", "DELETE"},
+    "search_entries": {"SELECT"},
+    "search_progress": {"SELECT"},
     "outbox": {"SELECT", "INSERT", "DELETE"},
     "files": {"SELECT", "INSERT"},
     "file_references": {"SELECT", "INSERT"},

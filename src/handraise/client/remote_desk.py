@@ -55,6 +55,7 @@ from handraise.model.provenance import (
 )
 from handraise.model.questions import Question, Ref
 from handraise.model.report_validation import check_report
+from handraise.model.search_words import MOST_QUERY, words_of
 from handraise.model.thread_messages import check_attachments, check_message
 from handraise.model.validation import value_problems
 from handraise.ports import Bus, Durability, IdFactory, Recovered
@@ -717,6 +718,25 @@ class RemoteDesk(Desk):
             recipient, status="settled", conversation=conversation, asker=asker, after=after, limit=limit
         )
 
+    async def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """See `Desk.search`."""
+        check_limit(limit)
+        words = " ".join(words_of(text)) and text[:MOST_QUERY]
+        if not words or not all(map(_sendable, filter(None, (words, conversation, asker, after)))):
+            return Page([], None)
+        return await self._page(
+            recipient, "/v1/search", q=words, conversation=conversation, asker=asker, after=after, limit=limit
+        )
+
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
         """See `Desk.list_followers`."""
         check_limit(limit)
@@ -767,17 +787,19 @@ class RemoteDesk(Desk):
         said = await self._as_agent("GET", "/v1/durability")
         return _read(DurabilityRecord, said).durability()
 
-    async def _page(self, recipient: str | Responder | None, **query: Any) -> Page[Question]:
+    async def _page(
+        self, recipient: str | Responder | None, path: str = "/v1/questions", **query: Any
+    ) -> Page[Question]:
         if recipient is None and query.get("asker") == self._asker:
             # With the agent's own key: nobody else sees the state of its questions.
-            said = await self._as_agent("GET", "/v1/questions", query=_without_none(**query))
+            said = await self._as_agent("GET", path, query=_without_none(**query))
         elif recipient is None:
-            said = await self._as_reader("/v1/questions", query=_without_none(**query))
+            said = await self._as_reader(path, query=_without_none(**query))
         else:
             responder = responder_of(recipient)
             said = await self._session.transport.call(
                 "GET",
-                "/v1/questions",
+                path,
                 token=await self._session.credentials.person(self._workspace, responder),
                 query=_without_none(**query, recipient=responder.id),
                 actor=responder.id,

@@ -506,6 +506,23 @@ class BlockingDesk:
             )
         )
 
+    def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """See `Desk.search`."""
+        return self._loop.run(
+            self._desk.search(
+                text, conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
+            )
+        )
+
     def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
         """See `Desk.list_followers`."""
         return self._loop.run(self._desk.list_followers(question_id, limit=limit))

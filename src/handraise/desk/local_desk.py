@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from handraise.desk.answer_each import answer_each, answer_one
 from handraise.desk.engine import Engine
+from handraise.desk.search_indexer import SearchIndexer
 from handraise.desk.working_timeline import with_working_time
 from handraise.model.attachments import Attachment, attached_in, plain_value
 from handraise.model.bulk_answers import BulkItem, BulkResult
@@ -89,6 +90,7 @@ from handraise.model.questions import Draft, Question, Ref, changed, redrafted
 from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of
 from handraise.model.replay import says_approved
 from handraise.model.report_validation import check_report
+from handraise.model.search_words import query_of
 from handraise.model.sharing_rules import check_aside, check_people
 from handraise.model.thread_messages import attached_to, check_attachments, check_message, check_room
 from handraise.model.validation import check_answer
@@ -116,6 +118,8 @@ _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
 _FOLLOWERS = 1_000
 """How many waits of equal questions are woken at once; the others find out by themselves."""
+_INDEXED_BEFORE_A_SEARCH = 5
+"""How many batches of events are put into the search index before a search. A server does it in the background too."""
 
 
 class LocalDesk(Desk):
@@ -835,6 +839,30 @@ class LocalDesk(Desk):
         if after is None:
             await self.run_due()  # an expired question is settled, even if no process has noticed yet
         page = await self._engine.store.settled(where, after=after, limit=limit)
+        return Page([self._with_url(each) for each in page.questions], page.after)
+
+    async def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """See `Desk.search`."""
+        check_limit(limit)
+        query = query_of(text)
+        if query is None or any(map(text_problem, filter(None, (conversation, asker, after)))):
+            return Page([], None)
+        where = await self._filter(conversation, recipient, asker)
+        if after is None:
+            await self.run_due()  # an expired question is settled, even if no process has noticed yet
+            await SearchIndexer(self._engine.store).catch_up(
+                self._workspace, batches=_INDEXED_BEFORE_A_SEARCH
+            )
+        page = await self._engine.store.search(where, query, after=after, limit=limit)
         return Page([self._with_url(each) for each in page.questions], page.after)
 
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:

@@ -769,6 +769,27 @@ class Desk(ABC):
         """
 
     @abstractmethod
+    async def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """Return a page of the questions that have these words, pending or settled, the newest first.
+
+        All words must be in the prompt, the context, the arguments of an action, the names of options, the answer, the
+        reason or the report. The last word may be the beginning of one; words in double quotes must follow each other.
+        Accents and capital letters do not matter. Any text is a valid search; one without words finds nothing.
+
+        `recipient` limits it to questions that this person may see, as in `list_settled`. A page may be short or empty
+        without being the last one.
+        """
+
+    @abstractmethod
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
         """Return pending questions of the same topic that get the answer to this one, oldest first."""
 

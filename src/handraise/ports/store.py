@@ -17,6 +17,7 @@ from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
@@ -52,6 +53,32 @@ class WaitingPage:
     """Some pending questions by urgency, and the cursor of the next page; None if this is the last page."""
 
     places: Sequence[Waiting]
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """The words by which a search finds a question, and its tags; see `handraise.model.search_words`."""
+
+    id: str
+    words: Sequence[str]
+    tags: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBatch:
+    """Questions to be indexed, with the cursor up to which a workspace is indexed before and after that; None is nothing."""
+
+    question_ids: Sequence[str]
+    after: str | None
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """Some questions that a search found, and the cursor of the next page; None if this is the last page."""
+
+    questions: Sequence[Question]
     after: str | None
 
 
@@ -225,6 +252,36 @@ class Store(Protocol):
         `MAX_EVENTS_SCANNED` events are read: a page may be short or empty, and still have a cursor. Reading
         page after page returns every question that was settled at the beginning, and none twice. Raises
         `ValueError` for a cursor that does not come from a page.
+        """
+        ...
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """A page of the questions that have these words, pending or settled, the newest first, after the id `after`.
+
+        `recipient` limits it to questions that this person may see, as in `may_see`; `aside` is ignored. A page may be
+        short or empty, and still have a cursor. A store with an index finds what `put_in_index` has stored.
+        """
+        ...
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Some workspaces whose trail goes on after the cursor up to which it is indexed."""
+        ...
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """The questions of the next up to `limit` events of a workspace that change what a search finds.
+
+        Events that are not in the trail yet are looked at too, each time until they are: a search right after a question
+        was asked finds it.
+        """
+        ...
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index the questions of a batch anew, and note the cursor of the trail up to which that is now done.
+
+        False, and nothing is stored, if the workspace is not indexed up to `after` exactly, because somebody else has done
+        it. A question that does not exist any more is not indexed: after one was erased or removed, its words are gone.
         """
         ...
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from handraise.backends.memory.clock import now_by
-from handraise.backends.pagination import paged, read_cursor, settled_page
+from handraise.backends.pagination import paged, read_cursor, search_page, settled_page
 from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import Event, EventKind
@@ -48,6 +48,7 @@ from handraise.model.replay import says_approved
 from handraise.model.reports import report_of
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
+from handraise.model.search_words import SearchQuery, has_words, indexed_words
 from handraise.model.statistics import Ending, ending_of
 from handraise.model.stops import Stop
 from handraise.model.urgency import likeness_of, urgency_of
@@ -58,8 +59,11 @@ from handraise.ports import (
     Clock,
     Durability,
     Filter,
+    IndexBatch,
+    IndexEntry,
     Inserted,
     QueueStats,
+    SearchPage,
     SettledPage,
     Waiting,
     WaitingPage,
@@ -218,6 +222,39 @@ class MemoryStore:
                 if len(page) > limit:
                     break
         return settled_page(page, looked[-1].cursor if more else None, limit)
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        ids = sorted((ref.id for ref in self._questions if ref.workspace == where.workspace), reverse=True)
+        found: list[Question] = []
+        for question_id in ids:
+            question = self._questions[Ref(where.workspace, question_id)]
+            if (after is not None and question_id >= after) or not _fits(question, where, may_see):
+                continue
+            if has_words(indexed_words(question), query):
+                found.append(question)
+                if len(found) > limit:
+                    break
+        return search_page(found, None, limit)
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:  # noqa: ARG002 -- there is no index
+        """There is no index: a search reads all questions."""
+        return []
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:  # noqa: ARG002 -- there is no index
+        """There is no index: a search reads all questions."""
+        return IndexBatch((), None, None)
+
+    async def put_in_index(
+        self,
+        workspace: str,  # noqa: ARG002 -- there is no index
+        entries: Sequence[IndexEntry],  # noqa: ARG002 -- there is no index
+        *,
+        after: str | None,  # noqa: ARG002 -- there is no index
+        cursor: str | None,  # noqa: ARG002 -- there is no index
+    ) -> bool:
+        """There is no index."""
+        return True
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
         """How questions ended; see the port."""

@@ -15,6 +15,7 @@ from handraise.backends.postgres.connections import is_lost
 from handraise.backends.postgres.database import KEEPER_ROLE, Database
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
+from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.parameters import (
     draft_values,
@@ -50,6 +51,7 @@ from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, stop_from_json, tool_of
 from handraise.model.workspace_events import WorkspaceEvent
@@ -58,8 +60,11 @@ from handraise.ports import (
     MAX_EVENTS_SCANNED,
     Durability,
     Filter,
+    IndexBatch,
+    IndexEntry,
     Inserted,
     QueueStats,
+    SearchPage,
     SettledPage,
     WaitingPage,
 )
@@ -88,6 +93,7 @@ class PostgresStore:
         self._removes: bool | None = None
         self._database = database
         self._allowances = QuotaCache()
+        self._search = PostgresSearchIndex(database)
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
@@ -141,6 +147,24 @@ class PostgresStore:
         placed = [(_cursor(row), stored_question(row)) for row in rows if row["id"] is not None]
         edge = _edge(rows[0])
         return settled_page(placed, edge, limit)
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        return await self._search.search(where, query, after=after, limit=limit)
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces that are not indexed up to their ends; see the port."""
+        return await self._search.unindexed(limit=limit)
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """Questions to be indexed; see the port."""
+        return await self._search.next_to_index(workspace, limit=limit)
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index questions; see the port."""
+        return await self._search.put_in_index(workspace, entries, after=after, cursor=cursor)
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
         """How questions ended; see the port."""

@@ -19,10 +19,21 @@ from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
-from handraise.ports import Durability, Filter, Inserted, QueueStats, SettledPage, WaitingPage
+from handraise.ports import (
+    Durability,
+    Filter,
+    IndexBatch,
+    IndexEntry,
+    Inserted,
+    QueueStats,
+    SearchPage,
+    SettledPage,
+    WaitingPage,
+)
 
 
 class ShardedStore:
@@ -111,6 +122,34 @@ class ShardedStore:
         """A page of settled questions; see the port."""
         return await self._router.read(
             where.workspace, lambda ports: ports.store.settled(where, after=after, limit=limit)
+        )
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        return await self._router.read(
+            where.workspace, lambda ports: ports.store.search(where, query, after=after, limit=limit)
+        )
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces that are not indexed up to their ends, of every shard that answers; see the port."""
+        found = await self._router.call_each("search", lambda ports: ports.store.unindexed(limit=limit))
+        return [workspace for each in found for workspace in each]
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """Questions to be indexed; see the port."""
+        return await self._router.read(
+            workspace, lambda ports: ports.store.next_to_index(workspace, limit=limit)
+        )
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index questions; see the port."""
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.store.put_in_index(workspace, entries, after=after, cursor=cursor),
+            is_noop=lambda done: not done,
+            place=False,
         )
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:

@@ -18,6 +18,7 @@ from handraise.model.lifecycle import TAKEN_FOR, Move, NewGrant
 from handraise.model.questions import Draft, Need, Question
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT, Seal
+from handraise.model.search_words import asker_tag, conversation_tag, responder_tags, workspace_tag
 from handraise.model.timelines import Step, steps_to_json
 from handraise.model.workspace_events import Change
 from handraise.ports import MAX_EVENTS_SCANNED, Filter, OutboxEntry
@@ -189,6 +190,20 @@ def settled_query(where: Filter, *, limit: int) -> dict[str, Any]:
         "looked": MAX_EVENTS_SCANNED,
         "limit": limit + 1,
     }
+
+
+def search_values(where: Filter, *, after: str | None, limit: int) -> tuple[dict[str, Any], list[list[str]]]:
+    """The parameters of a search except its words; and lists of tags, of each of which a question must have one."""
+    tags = [[workspace_tag(where.workspace)]]
+    if where.asker is not None:
+        tags.append([asker_tag(where.asker)])
+    if where.conversation is not None:
+        tags.append([conversation_tag(where.conversation)])
+    if where.recipient is not None:
+        tags.append(responder_tags(where.recipient))
+    values = settled_query(where, limit=limit)
+    del values["looked"]
+    return {**values, "after": after}, tags
 
 
 def change_values(change: Change) -> dict[str, Any]:

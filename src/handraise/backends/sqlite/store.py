@@ -39,6 +39,7 @@ from handraise.backends.sql.rows import (
 )
 from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
+from handraise.backends.sqlite.search_index import SqliteSearchIndex
 from handraise.backends.sqlite.statements import run
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.agreement import newly_asked
@@ -51,6 +52,7 @@ from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, tool_of
 from handraise.model.timelines import steps_from_json
@@ -62,8 +64,11 @@ from handraise.ports import (
     Clock,
     Durability,
     Filter,
+    IndexBatch,
+    IndexEntry,
     Inserted,
     QueueStats,
+    SearchPage,
     SettledPage,
     WaitingPage,
 )
@@ -101,6 +106,7 @@ class SqliteStore:
         self._file_system = file_system
         self._clock = clock
         self._hand = 0
+        self._search = SqliteSearchIndex(connections, self._now)
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
@@ -176,6 +182,24 @@ class SqliteStore:
             return settled_page(placed, str(edge[0]) if edge else None, limit)
 
         return await self._connections.read(work)
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        return await self._search.search(where, query, after=after, limit=limit)
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces that are not indexed up to their ends; see the port."""
+        return await self._search.unindexed(limit=limit)
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """Questions to be indexed; see the port."""
+        return await self._search.next_to_index(workspace, limit=limit)
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index questions; see the port."""
+        return await self._search.put_in_index(workspace, entries, after=after, cursor=cursor)
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
         """How questions ended; see the port."""
@@ -619,7 +643,7 @@ def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection
                 continue
             if run(connection, "remove", before=before, **place):
                 run(connection, "note_removal", what="removed", actor=None, now=now, **place)
-                for name in ("remove_events", "remove_deliveries", "erase_salt"):
+                for name in ("remove_events", "remove_deliveries", "erase_salt", "unindex"):
                     run(connection, name, **place)
                 run(connection, "remove_references", now=now, **place)
                 removed += 1

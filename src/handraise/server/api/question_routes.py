@@ -177,7 +177,7 @@ async def list_questions(
             return reply(QuestionPage(items=()))
         asker = caller.agent
     elif recipient is not None or not caller.is_admin:
-        _check_by(caller, recipient)
+        check_by(caller, recipient)
         whose = caller.person.responder
     look = partial(desk.list_pending, order=order, aside=aside) if status == "pending" else desk.list_settled
     try:
@@ -323,7 +323,7 @@ async def withdraw_question(
     by = None
     if isinstance(caller, PersonCaller) or body.by is not None:
         admin = await admin_of(request)
-        _check_by(admin, body.by)
+        check_by(admin, body.by)
         by = admin.person.responder
     await visible(ctx, caller, question_id)
     try:
@@ -419,7 +419,7 @@ async def mark_sent(ctx: Context, agent: CurrentAgent, question_id: QuestionId, 
 )
 async def take_back(ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: TakeBack) -> Response:
     """Take back an approval that is not consumed. Allowed to those who gave it and to administrators."""
-    _check_by(caller, body.by)
+    check_by(caller, body.by)
     await visible(ctx, caller, question_id)
     question = await desk_of(ctx, caller).take_back(
         question_id, by=caller.person.responder, reason=body.reason
@@ -534,7 +534,7 @@ def _state(question: Question) -> OutcomeState:
 
 def provenance_of(caller: PersonCaller, body: ResponseRequest) -> Provenance:
     """The provenance of an answer. The evidence is that of the session, or less if the client says less."""
-    _check_by(caller, body.by)
+    check_by(caller, body.by)
     evidence = caller.session.evidence
     if body.evidence == CLIENT_ASSERTED:
         evidence = CLIENT_ASSERTED
@@ -549,7 +549,8 @@ def provenance_of(caller: PersonCaller, body: ResponseRequest) -> Provenance:
     )
 
 
-def _check_by(caller: PersonCaller, by: str | None) -> None:
+def check_by(caller: PersonCaller, by: str | None) -> None:
+    """Refuse a request in the name of somebody else."""
     if by not in (None, caller.person.id):
         raise PermissionDenied(caller.person.id, "you can only act in your own name")
 

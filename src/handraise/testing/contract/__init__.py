@@ -32,6 +32,7 @@ from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
 from handraise.testing.contract.receipt_cases import ReceiptCases
 from handraise.testing.contract.report_cases import ReportCases
+from handraise.testing.contract.search_cases import SearchCases
 from handraise.testing.contract.send_back_cases import ReplacingCases, SendBackCases
 from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.sharing_cases import (
@@ -92,6 +93,7 @@ class DeskContract(
     WorkingTimeCases,
     ViewCases,
     SettledCases,
+    SearchCases,
     ReceiptCases,
     StopCases,
 ):

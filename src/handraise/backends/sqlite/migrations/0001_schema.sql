@@ -2,8 +2,8 @@
 -- The whole schema: the same tables as in PostgreSQL, without an archive and shards. Instants are whole microseconds
 -- since 1970, JSON is text. Of a secret, only the digest is kept.
 --
--- In this order: migrations; questions, their inbox, events and grants; the directory of people and agents; by what right
--- somebody answers; deliveries; the audit trail.
+-- In this order: migrations; questions, their inbox, events and grants; full-text search; the directory of people and agents;
+-- by what right somebody answers; deliveries; the audit trail.
 
 -- What was applied to this file. `oldest_release` is the oldest one that works on the schema after it: that release may
 -- open the file.
@@ -229,6 +229,27 @@ create table grants (
 
 create index grants_by_action on grants (workspace, asker, tool, digest) where revoked_at is null;
 create index grants_by_question on grants (workspace, question_id);
+
+
+-- == Full-text search ==
+
+-- The words of each question, and tags that say where it belongs and who may ever see it. Python makes the words, so that all
+-- engines find the same: the tokenizer only cuts at spaces. They are filled from the events, beside the statements that ask
+-- and settle, and a search first brings its workspace up to date.
+create table search_entries (
+    number        integer primary key,
+    workspace     text    not null,
+    question_id   text    not null,
+    unique (workspace, question_id)
+) strict;
+
+create virtual table search_words using fts5 (words, tags, tokenize = 'ascii', columnsize = 0);
+
+-- Up to which event a workspace is in the index.
+create table search_progress (
+    workspace     text    primary key,
+    number        integer not null
+) strict, without rowid;
 
 
 -- == The directory: people, agents, sessions ==

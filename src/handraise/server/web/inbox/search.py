@@ -12,11 +12,11 @@ from fastapi import Depends, Request
 
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Question
+from handraise.model.search_text import normalized, search_text
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.presentation.translation import gettext, pgettext
 from handraise.server.auth.authenticator import CurrentPerson
-from handraise.server.web.inbox.search_text import normalized, search_text
 
 AT_ONCE = 300
 """How many places of questions are read together."""
