@@ -42,6 +42,7 @@ from handraise.model.forms import Action
 from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters, ViewCounts, check_filters
 from handraise.model.people import Responder, responder_of
 from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
@@ -65,7 +66,6 @@ from handraise.ports.desk import (
     Close,
     Desk,
     OpenedIn,
-    Order,
     Page,
     check_bulk_items,
     check_id,
@@ -92,6 +92,7 @@ from handraise.wire.records import (
     QuestionRecord,
     RecoveredRecord,
     RunDueRecord,
+    ViewCountsRecord,
     WithdrawnRecord,
 )
 from handraise.wire.requests import (
@@ -680,17 +681,26 @@ class RemoteDesk(Desk):
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
         """See `Desk.list_pending`."""
         check_limit(limit)
-        if not all(map(_sendable, filter(None, (conversation, asker, after)))):
+        filters = filters or NO_FILTERS
+        check_filters(filters, has_person=recipient is not None)
+        if not all(map(_sendable, filter(None, (conversation, asker, after, filters.tool)))):
             return Page([], None)
         by_age = order == "age"
         return await self._page(
             recipient,
+            view=filters.view,
+            kind=filters.kind,
+            risk=filters.risk,
+            tool=filters.tool,
+            expires_within=_seconds(filters.expires_within),
+            older_than=_seconds(filters.older_than),
             conversation=conversation,
             asker=asker,
             aside=aside or None,
@@ -698,6 +708,17 @@ class RemoteDesk(Desk):
             after=after,
             limit=limit,
         )
+
+    async def count_views(self, recipient: str | Responder) -> ViewCounts:
+        """See `Desk.count_views`."""
+        responder = responder_of(recipient)
+        said = await self._session.transport.call(
+            "GET",
+            "/v1/views",
+            token=await self._session.credentials.person(self._workspace, responder),
+            actor=responder.id,
+        )
+        return _read(ViewCountsRecord, said).counts()
 
     async def list_settled(
         self,
@@ -856,6 +877,11 @@ class RemoteDesk(Desk):
             actor=self._asker,
             query=query,
         )
+
+
+def _seconds(span: timedelta | None) -> str | None:
+    """A length of time as a parameter."""
+    return None if span is None else f"{span.total_seconds():.6f}s"
 
 
 async def _outcomes(transport: HttpTransport, token: str, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:

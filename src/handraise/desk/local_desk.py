@@ -75,6 +75,7 @@ from handraise.model.lifecycle import (
     withdraw_move,
 )
 from handraise.model.outcomes import Answered, Outcome
+from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters, ViewCounts, check_filters
 from handraise.model.people import Responder, check_may_respond, may_respond, responder_of
 from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
@@ -100,7 +101,6 @@ from handraise.ports.desk import (
     SENDING_LEASE,
     Close,
     Desk,
-    Order,
     Page,
     check_bulk_items,
     check_lease,
@@ -762,6 +762,7 @@ class LocalDesk(Desk):
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
@@ -770,12 +771,14 @@ class LocalDesk(Desk):
         check_limit(limit)
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return Page([], None)
-        if order == "urgency":
+        if order != "age" or (filters is not None and filters.any):
             waiting = await self.by_urgency(
                 conversation=conversation,
                 recipient=recipient,
                 asker=asker,
                 aside=aside,
+                filters=filters,
+                order=order,
                 after=after,
                 limit=limit,
             )
@@ -800,16 +803,24 @@ class LocalDesk(Desk):
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
+        order: Order = "urgency",
         after: str | None = None,
         limit: int = PAGE,
     ) -> WaitingPage:
         """The ranks of pending questions, most urgent first, without reading them; see `Store.by_urgency`."""
-        if any(map(text_problem, filter(None, (conversation, asker, after)))):
+        filters = filters or NO_FILTERS
+        check_filters(filters, has_person=recipient is not None)
+        if any(map(text_problem, filter(None, (conversation, asker, after, filters.tool)))):
             return WaitingPage([], None)
-        where = await self._filter(conversation, recipient, asker, aside=aside)
+        where = replace(await self._filter(conversation, recipient, asker, aside=aside), filters=filters)
         if recipient is not None and after is None:
             await self.run_due()
-        return await self._engine.store.by_urgency(where, after=after, limit=limit)
+        return await self._engine.store.by_urgency(where, after=after, limit=limit, order=order)
+
+    async def count_views(self, recipient: str | Responder) -> ViewCounts:
+        """See `Desk.count_views`."""
+        return await self._engine.store.count_views(self._workspace, await self._with_groups(recipient))
 
     async def still_pending(self, question_ids: Sequence[str]) -> Sequence[Question]:
         """The questions among these that are pending, in the same order."""

@@ -18,6 +18,8 @@ from handraise.ports.policies import Policies
 from handraise.ports.store import (
     AGES,
     MAX_EVENTS_SCANNED,
+    MAX_PLACES_COUNTED,
+    MAX_PLACES_SCANNED,
     Durability,
     Filter,
     IndexBatch,
@@ -35,6 +37,8 @@ from handraise.ports.store import (
 __all__ = [
     "AGES",
     "MAX_EVENTS_SCANNED",
+    "MAX_PLACES_COUNTED",
+    "MAX_PLACES_SCANNED",
     "Backend",
     "Blobs",
     "Bus",

@@ -13,6 +13,7 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters, ViewCounts
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
@@ -35,6 +36,7 @@ class Filter:
     recipient: Responder | None = None
     asker: str | None = None
     aside: bool = False
+    filters: PendingFilters = NO_FILTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,10 @@ class SettledPage:
     after: str | None
 
 
+MAX_PLACES_SCANNED = 20_000
+"""The most places of pending questions that are read for a page of a view, under each name of a person."""
+MAX_PLACES_COUNTED = 1_000
+"""The same for the numbers of questions in views."""
 MAX_EVENTS_SCANNED = 5_000
 """The most events that are read for a page of settled questions."""
 
@@ -236,13 +242,21 @@ class Store(Protocol):
         """Pending, unexpired questions in the order of their ids, starting after the id `after`."""
         ...
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """The ranks of pending questions, the most urgent first, starting after the cursor `after`.
 
         The order is that of `handraise.model.urgency`, then by id: it is stored with each question and
         indexed. The questions themselves are not read; some may be past their expiry. Raises `ValueError` for
         a cursor that does not come from a page.
+
+        With filters or another order, up to `MAX_PLACES_SCANNED` places are read for a page, under each name of a person.
         """
+        ...
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions a person has in each view, by one statement that reads a limited number of places."""
         ...
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:

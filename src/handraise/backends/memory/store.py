@@ -34,6 +34,15 @@ from handraise.model.lifecycle import (
     withdraw_move,
 )
 from handraise.model.outcomes import Answered, Outcome, Status
+from handraise.model.pending_views import (
+    VIEWS,
+    Order,
+    PendingFilters,
+    ViewCounts,
+    counted_views,
+    fits,
+    rank_of,
+)
 from handraise.model.people import (
     Responder,
     backing,
@@ -195,21 +204,53 @@ class MemoryStore:
                     break
         return page
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        begin = read_cursor(after)
-        ids = self._pending.get(where.workspace, [])
-        found = (self._seen(Ref(where.workspace, each)) for each in ids)
-        placed = sorted(
-            ((urgency_of(each), each.id), each)
-            for each in found
-            if each and self._is_in_inbox(each, where) and (urgency_of(each), each.id) > begin
-        )
-        places = [
-            Waiting(*place, likeness_of(each, form_to_json(each.form)), each.asker, each.conversation)
-            for place, each in placed[: limit + 1]
+        rank, last = read_cursor(after)
+        if where.filters.view == "snoozed":
+            where = replace(where, aside=True)
+        found = [
+            Waiting(
+                urgency_of(each),
+                each.id,
+                likeness_of(each, form_to_json(each.form)),
+                each.asker,
+                each.conversation,
+            )
+            for each in self._in_view(where)
         ]
-        return paged(places, limit)
+        if order == "newest":
+            found = sorted((each for each in found if not last or each.id < last), key=lambda each: each.id)
+            found.reverse()
+        else:
+            placed = sorted(((rank_of(each.urgency, order), each.id), each) for each in found)
+            found = [each for place, each in placed if place > (rank, last)]
+        return paged(found[: limit + 1], limit, order)
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        numbers = {"waiting": len(self._in_view(Filter(workspace=workspace, recipient=recipient)))}
+        for name in VIEWS:
+            where = Filter(
+                workspace=workspace,
+                recipient=recipient,
+                aside=name == "snoozed",
+                filters=PendingFilters(view=name),
+            )
+            numbers[name] = len(self._in_view(where))
+        return counted_views(numbers, more=False)
+
+    def _in_view(self, where: Filter) -> list[Question]:
+        """The pending questions that a list has."""
+        person, now = None if where.recipient is None else where.recipient.id, self._now()
+        found = (self._seen(Ref(where.workspace, each)) for each in self._pending.get(where.workspace, []))
+        return [
+            each
+            for each in found
+            if each and self._is_in_inbox(each, where) and fits(each, where.filters, person, now)
+        ]
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""

@@ -18,8 +18,10 @@ from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.parameters import (
+    count_query,
     draft_values,
     grant_query,
+    is_indexed,
     move_values,
     page_query,
     ruling_values,
@@ -27,6 +29,7 @@ from handraise.backends.sql.parameters import (
     taken_back_data,
     to_json,
     urgent_query,
+    view_query,
 )
 from handraise.backends.sql.rows import (
     moved_question,
@@ -48,6 +51,8 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move, same_question
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import Order, ViewCounts, counted_views
+from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
@@ -72,6 +77,7 @@ from handraise.ports import (
 _log = logging.getLogger(__name__)
 
 STATEMENTS = load_statements("handraise.backends.postgres")
+VIEW_STATEMENTS = load_statements("handraise.backends.postgres", "views.sql")
 LEDGER = load_statements("handraise.backends.postgres", "ledger.sql")
 
 _WORKSPACES_AT_ONCE = 1_000
@@ -135,10 +141,21 @@ class PostgresStore:
         rows = await self._fetch(where.workspace, name, **values)
         return [stored_question(row) for row in rows]
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
+        if not is_indexed(where, order):
+            name = "view_all" if where.recipient is None else "view_by_recipient"
+            values = view_query(where, after=after, limit=limit, order=order)
+            return waiting_page(await self._fetch_view(where.workspace, name, **values), limit, order)
         name, values = urgent_query(where, after=after, limit=limit)
         return waiting_page(await self._fetch(where.workspace, name, **values), limit)
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        (row,) = await self._fetch_view(workspace, "count_views", **count_query(recipient))
+        return counted_views(row, more=row["more"])
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -507,6 +524,11 @@ class PostgresStore:
     async def _due_workspaces(self) -> list[str]:
         rows = await self._database.fetch(STATEMENTS["due_workspaces"], at_most=_WORKSPACES_AT_ONCE)
         return [row["workspace"] for row in rows]
+
+    async def _fetch_view(self, workspace: str, name: str, /, **values: Any) -> list[Any]:
+        return await self._database.fetch_in(
+            workspace, VIEW_STATEMENTS[name], **{"workspace": workspace, **values}
+        )
 
     async def _fetch(self, workspace: str, name: str, /, **values: Any) -> list[Any]:
         return await self._database.fetch_in(

@@ -16,6 +16,8 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import Order, ViewCounts
+from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
@@ -112,11 +114,18 @@ class ShardedStore:
             where.workspace, lambda ports: ports.store.pending(where, after=after, limit=limit)
         )
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
         return await self._router.read(
-            where.workspace, lambda ports: ports.store.by_urgency(where, after=after, limit=limit)
+            where.workspace,
+            lambda ports: ports.store.by_urgency(where, after=after, limit=limit, order=order),
         )
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        return await self._router.read(workspace, lambda ports: ports.store.count_views(workspace, recipient))
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""

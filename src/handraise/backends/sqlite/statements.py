@@ -25,6 +25,7 @@ STATEMENTS = {
         "policies.sql",
         "files.sql",
         "search.sql",
+        "views.sql",
     )
     for name, statement in load_statements(_PACKAGE, file).items()
 }

@@ -11,8 +11,10 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.sql.parameters import (
+    count_query,
     draft_values,
     grant_query,
+    is_indexed,
     move_values,
     page_query,
     policy_values,
@@ -21,6 +23,7 @@ from handraise.backends.sql.parameters import (
     taken_back_data,
     to_json,
     urgent_query,
+    view_query,
 )
 from handraise.backends.sql.rows import (
     from_json,
@@ -49,6 +52,8 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move, NewGrant, is_shared, same_question, shared_record
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import Order, ViewCounts, counted_views
+from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
@@ -165,11 +170,22 @@ class SqliteStore:
         rows = await self._fetch(name, **values)
         return [stored_question(row) for row in rows]
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
+        if not is_indexed(where, order):
+            rows = await self._fetch("view", **view_query(where, after=after, limit=limit, order=order))
+            return waiting_page(rows, limit, order)
         name, values = urgent_query(where, after=after, limit=limit)
         rows = await self._fetch(name, **values)
         return waiting_page(rows, limit)
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        rows = await self._fetch("count_views", workspace=workspace, **count_query(recipient))
+        numbers = {row["view"]: row["number"] for row in rows}
+        return counted_views(numbers, more=any(row["more"] for row in rows))
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -597,7 +613,7 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
             data = {**data, "to": list(asked)}
     if move.to:
         run(connection, "bring_in", brought=list(move.to), **place)
-    if move.kind in ("set_aside", "put_back", "hand_over"):
+    if move.kind in ("set_aside", "put_back", "hand_over", "take", "release"):
         run(connection, "put_aside", **place)
     if move.kind in ("ask_back", "reply"):
         run(connection, "turn", asked_back=rows[0]["asked_back"] > 0, **place)

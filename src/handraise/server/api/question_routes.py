@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.durations import span_of
 from handraise.model.errors import (
     AlreadySettled,
     InvalidAnswer,
@@ -23,14 +24,15 @@ from handraise.model.errors import (
 )
 from handraise.model.events import Event
 from handraise.model.evidence import CLIENT_ASSERTED, SESSION
+from handraise.model.forms import Risk
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.pending_views import LONGEST, OF_A_PERSON, FormKind, Order, PendingFilters, ViewName
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.thread_messages import without_notes
 from handraise.model.validation import check_answer
-from handraise.ports.desk import Order
 from handraise.server.api.responses import After, Limit, QuestionId, Wait, reply, seconds
 from handraise.server.auth.authenticator import (
     AgentCaller,
@@ -64,6 +66,7 @@ from handraise.wire.records import (
     QuestionRecord,
     RecoveredRecord,
     RunDueRecord,
+    ViewCountsRecord,
     WithdrawnRecord,
 )
 from handraise.wire.requests import (
@@ -141,8 +144,22 @@ async def list_questions(
         Literal["pending", "settled"], Query(description="pending or settled questions")
     ] = "pending",
     order: Annotated[
-        Order, Query(description="pending questions by age, oldest first, or by urgency")
+        Order,
+        Query(description="pending questions by age, oldest first; by urgency; newest first; by expiry"),
     ] = "age",
+    view: Annotated[ViewName | None, Query(description="a view of pending questions")] = None,
+    kind: Annotated[FormKind | None, Query(description="only pending questions with such a form")] = None,
+    risk: Annotated[Risk | None, Query(description="only pending approvals of this risk")] = None,
+    tool: Annotated[
+        str | None, Query(max_length=200, description="only pending approvals of this tool")
+    ] = None,
+    expires_within: Annotated[
+        str | None, Query(max_length=40, description="only pending questions that expire so soon, such as 2h")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        Query(max_length=40, description="only pending questions that have waited so long, such as 1d"),
+    ] = None,
     aside: Annotated[
         bool, Query(description="pending questions that you set aside, instead of those in your inbox")
     ] = False,
@@ -151,7 +168,8 @@ async def list_questions(
 ) -> Response:
     """List pending questions, oldest first: an agent's own, or those a person may answer; an administrator gets all.
 
-    `order=urgency` is the order of an inbox: escalated ones first, then by expiry, by risk, and by age.
+    `order=urgency` is the order of an inbox: escalated ones first, then by expiry, by risk, and by age. The views `mine`,
+    `vote_missing` and `snoozed` are about one person, so an administrator gives a `recipient`.
     `status=settled` lists settled questions, the last settled first: an agent's own, or those a person may see.
     Such a page may be short or empty and still have a `next`. With a `key` it is the question with that key, pending or
     not: of this agent, or of the `asker` that a person names. A reader gets the settled questions of the whole workspace,
@@ -179,13 +197,33 @@ async def list_questions(
     elif recipient is not None or not caller.is_admin:
         check_by(caller, recipient)
         whose = caller.person.responder
-    look = partial(desk.list_pending, order=order, aside=aside) if status == "pending" else desk.list_settled
+    filters = PendingFilters(
+        view=view,
+        kind=kind,
+        risk=risk,
+        tool=tool,
+        expires_within=_span("expires_within", expires_within),
+        older_than=_span("older_than", older_than),
+    )
+    if filters.view in OF_A_PERSON and whose is None:
+        raise InvalidRequest([Problem("query.view", "is about one person: give yourself as the recipient")])
+    look = (
+        partial(desk.list_pending, order=order, aside=aside, filters=filters)
+        if status == "pending"
+        else desk.list_settled
+    )
     try:
         page = await look(conversation=conversation, recipient=whose, asker=asker, after=after, limit=limit)
     except ValueError:
         raise InvalidRequest([Problem("query.after", "is not a cursor of these pages")]) from None
     records = tuple(record_of(caller, question) for question in page.items)
     return reply(QuestionPage(items=records, next=page.next))
+
+
+@router.get("/views", response_model=ViewCountsRecord)
+async def count_views(ctx: Context, caller: CurrentPerson) -> Response:
+    """Count the questions in your inbox and in each view of it, up to 500 each."""
+    return reply(ViewCountsRecord.of(await desk_of(ctx, caller).count_views(caller.person.responder)))
 
 
 @router.get("/questions/{question_id}", response_model=QuestionRecord)
@@ -547,6 +585,18 @@ def provenance_of(caller: PersonCaller, body: ResponseRequest) -> Provenance:
         seen=body.seen,
         details=body.details,
     )
+
+
+def _span(name: str, text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    try:
+        span = span_of(text)
+    except (ValueError, OverflowError):
+        span = timedelta.max
+    if span > LONGEST:
+        raise InvalidRequest([Problem(f"query.{name}", "expected a duration such as 90s, 2h or 3d")])
+    return span
 
 
 def check_by(caller: PersonCaller, by: str | None) -> None:

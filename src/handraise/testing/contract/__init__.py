@@ -28,6 +28,7 @@ from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
+from handraise.testing.contract.pending_view_cases import PendingViewCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
 from handraise.testing.contract.receipt_cases import ReceiptCases
@@ -94,6 +95,7 @@ class DeskContract(
     ViewCases,
     SettledCases,
     SearchCases,
+    PendingViewCases,
     ReceiptCases,
     StopCases,
 ):

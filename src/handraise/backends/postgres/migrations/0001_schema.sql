@@ -136,6 +136,9 @@ create policy counted on handraise.questions for select to current_user using (t
 -- rows from the start, not yet `open`: a settlement that began earlier could miss a row that came later.
 create table handraise.inbox (
     due_at        timestamptz,
+    asked_at      timestamptz not null default now(),
+    -- Who is working on the answer, and until when, as in `questions`.
+    taken_until   timestamptz,
     -- Escalated questions first, then by expiry, then by risk: see the function `urgency`. The default is for a question
     -- that is neither escalated nor an approval, and never expires.
     urgency       bigint  not null default 1130297953353731,
@@ -144,11 +147,16 @@ create table handraise.inbox (
     step          smallint,
     main          boolean not null,
     open          boolean not null,
+    -- Whether an answer is a vote. This, the kind and the tool are for views, which must not read the question.
+    takes_votes   boolean not null default false,
     workspace     text collate "C" not null,
     question_id   text collate "C" not null,
     recipient     text collate "C" not null,
     asker         text collate "C" not null,
     conversation  text collate "C",
+    kind          text collate "C",
+    tool          text collate "C",
+    taken_by      text collate "C",
     -- As in `questions`.
     aside         jsonb,
     -- Of the main row: the topic of a question that others can follow, or the question that this one follows.
@@ -239,6 +247,26 @@ create function handraise.urgency(expires_at timestamptz, form json, is_escalate
             when form ->> 'risk' = 'low' then 2
             else 1
         end;
+
+-- Whether a row of the inbox is in a view, except for whether it is set aside; see `handraise.model.pending_views`. The
+-- numbers are those of `urgency`: 2^51 is added while it is the asker's turn, 2^50 unless it was escalated.
+create function handraise.is_in_view(i handraise.inbox, view text, person text, now timestamptz) returns boolean
+    language sql stable parallel safe
+    return case view
+        when 'urgent' then i.urgency < 2251799813685248 and (
+            i.urgency < 1125899906842624
+            or i.urgency % 4 = 0
+            or i.urgency % 1125899906842624 / 4 <= extract(epoch from now + interval '1 hour')
+        )
+        when 'approvals' then i.kind = 'approval'
+        when 'mine' then i.recipient = person or coalesce(i.taken_by = person and i.taken_until > now, false)
+        when 'vote_missing' then i.takes_votes and i.urgency < 2251799813685248 and not exists (
+            select from handraise.questions as q
+            where q.workspace = i.workspace and q.id = i.question_id and q.votes ? person
+        )
+        when 'agents_turn' then i.urgency >= 2251799813685248
+        else true
+    end;
 
 -- When the next step of a timeline is due; null if none is left. After a late step, the next one waits at least ten
 -- minutes, or as long as was planned between the two if that is less.
@@ -1934,6 +1962,8 @@ create function handraise.find_words(workspace text, query tsquery, before text,
     set plan_cache_mode = force_custom_plan
     set enable_seqscan = off
     set enable_indexscan = on
+    set enable_bitmapscan = off
+    set enable_sort = on
     set work_mem = '32MB'
 as $$
 declare
@@ -1959,8 +1989,8 @@ begin
     );
     return query select unnest(found_so_far);
     if cardinality(found_so_far) < find_words.wanted and cardinality(newest) = find_words.walked then
-        -- This ends with the function.
-        perform set_config('enable_indexscan', 'off', true);
+        -- These end with the function.
+        perform set_config('enable_indexscan', 'off', true), set_config('enable_bitmapscan', 'on', true);
         return query
         select s.question_id
         from handraise.search_entries as s

@@ -166,6 +166,13 @@ create table inbox (
     -- Of the main row: the topic of a question that others can follow, or the question that this one follows.
     topic_key     text,
     follows       text,
+    -- For views: when it was asked, of what kind it is, its tool, whether an answer is a vote, and who is working on it.
+    asked_at      integer not null default 0,
+    kind          text,
+    tool          text,
+    takes_votes   integer not null default 0,
+    taken_by      text,
+    taken_until   integer,
     primary key (workspace, question_id, recipient)
 ) strict, without rowid;
 
