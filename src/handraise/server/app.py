@@ -58,6 +58,7 @@ from handraise.server.web.inbox import (
     policy_page,
     question_page,
     queue_page,
+    search_page,
     settled_page,
     stops_page,
 )
@@ -162,6 +163,7 @@ def _routes() -> list[BaseRoute]:
     # Before the sign-in pages, whose `/` only shows who you are.
     routes.include_router(queue_page.pages)
     routes.include_router(settled_page.pages)
+    routes.include_router(search_page.pages)
     routes.include_router(aside_page.pages)
     routes.include_router(conversation_page.pages)
     routes.include_router(insights_page.pages)

@@ -16,8 +16,8 @@ from handraise.ports import Filter, IndexBatch, IndexEntry, SearchPage
 
 SEARCH = load_statements("handraise.backends.postgres", "search.sql")
 
-_LOOKED_AT = 500
-"""How many candidates of the index are read for a page."""
+_SPARE = 20
+"""How many candidates more than wanted are read for a page: a few may be for others, according to their records."""
 _WALKED = 2_000
 """How many of the newest questions are read one by one, before the index is asked."""
 _CURSOR = re.compile(r"([0-9]{1,18})\\.([0-9]{1,18})")
@@ -39,7 +39,7 @@ class PostgresSearchIndex:
             "search",
             **values,
             query=_query_text(query, tags),
-            looked=_LOOKED_AT,
+            looked=limit + 1 + _SPARE,
             walked=_WALKED,
         )
         return search_page(

@@ -1952,9 +1952,9 @@ create table handraise.search_progress (
     workspace     text   collate "C" primary key
 );
 
--- The newest questions of a workspace, before an id, that fit a query. First the newest `walked` are read one by
--- one: a frequent word is found there. For what is rarer, the index is the faster way; for a frequent word it would return
--- nearly all questions.
+-- The newest questions of a workspace, before an id, that fit a query. First the newest `walked` are read one by one, and if a
+-- tenth of what is wanted is among them, up to ten times as many: a frequent word is found there. For what is rarer, the index
+-- is the faster way; for a frequent word it would return nearly all questions.
 create function handraise.find_words(workspace text, query tsquery, before text, wanted integer, walked integer)
     returns setof text
     language plpgsql security definer
@@ -1969,32 +1969,40 @@ as $$
 declare
     -- If a workspace is set, then only in that one.
     home text := case when find_words.workspace = coalesce(handraise.workspace(), find_words.workspace) then find_words.workspace end;
-    newest text[];
-    found_so_far text[];
+    edge text := find_words.before;
+    steps integer[] := array[find_words.walked, 9 * find_words.walked];
+    step integer;
+    walked_to text;
+    found_so_far text[] := '{}';
 begin
-    newest := array(
-        select s.question_id
-        from handraise.search_entries as s
-        where s.workspace = home and (find_words.before is null or s.question_id < find_words.before)
-        order by s.question_id desc
-        limit find_words.walked
-    );
-    found_so_far := array(
-        select s.question_id
-        from handraise.search_entries as s
-        where s.workspace = home and (find_words.before is null or s.question_id < find_words.before)
-            and s.question_id >= newest[cardinality(newest)] and s.words @@ find_words.query
-        order by s.question_id desc
-        limit find_words.wanted
-    );
+    foreach step in array steps loop
+        walked_to := null;
+        select n.question_id into walked_to
+        from handraise.search_entries as n
+        where n.workspace = home and (edge is null or n.question_id < edge)
+        order by n.question_id desc
+        offset step - 1
+        limit 1;
+        found_so_far := found_so_far || array(
+            select s.question_id
+            from handraise.search_entries as s
+            where s.workspace = home and (edge is null or s.question_id < edge)
+                and (walked_to is null or s.question_id >= walked_to) and s.words @@ find_words.query
+            order by s.question_id desc
+            limit find_words.wanted - cardinality(found_so_far)
+        );
+        edge := walked_to;
+        exit when edge is null or cardinality(found_so_far) >= find_words.wanted
+            or 10 * cardinality(found_so_far) < find_words.wanted;
+    end loop;
     return query select unnest(found_so_far);
-    if cardinality(found_so_far) < find_words.wanted and cardinality(newest) = find_words.walked then
+    if cardinality(found_so_far) < find_words.wanted and edge is not null then
         -- These end with the function.
         perform set_config('enable_indexscan', 'off', true), set_config('enable_bitmapscan', 'on', true);
         return query
         select s.question_id
         from handraise.search_entries as s
-        where s.workspace = home and s.question_id < newest[cardinality(newest)] and s.words @@ find_words.query
+        where s.workspace = home and s.question_id < edge and s.words @@ find_words.query
         order by s.question_id desc
         limit find_words.wanted - cardinality(found_so_far);
     end if;

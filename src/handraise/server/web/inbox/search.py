@@ -31,6 +31,7 @@ _LONGEST = 200
 _LONGEST_SHOWN = 60
 _MOST_CHOICES = 100
 _DIGITS = 3
+_FILTERS = ("view", "kind", "risk", "tool", "expires", "age", "sort")
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[str | None], Awaitable[Page[Question]]]
@@ -51,11 +52,13 @@ class View:
     number: int = 1
     each: bool = False
     """Whether equal questions are shown one by one."""
+    filters: tuple[tuple[str, str], ...] = ()
+    """What else the list of waiting questions is narrowed to or sorted by; see `view_bar`."""
 
     @property
     def is_filtered(self) -> bool:
         """Whether a filter is set."""
-        return bool(self.agent or self.conversation or self.to)
+        return bool(self.agent or self.conversation or self.to or self.filters)
 
     @property
     def is_narrowed(self) -> bool:
@@ -67,9 +70,12 @@ class View:
         """Whether each question must be read to know if it fits."""
         return bool(self.words or self.to)
 
-    def address(self, **changes: str | int | bool) -> str:
+    def address(
+        self, *, filters: tuple[tuple[str, str], ...] | None = None, **changes: str | int | bool
+    ) -> str:
         """The address of this view with some changes, from its first page unless told otherwise."""
         wanted = {
+            **dict(self.filters if filters is None else filters),
             "all": changes.get("everything", self.everything) and "1",
             "q": changes.get("words", self.words),
             "agent": changes.get("agent", self.agent),
@@ -84,12 +90,12 @@ class View:
 
     def at(self, path: str) -> View:
         """The same view of another page."""
-        return replace(self, path=path)
+        return replace(self, path=path, filters=())
 
     @property
     def unfiltered(self) -> str:
         """The address of this view without words and filters."""
-        return self.address(words="", agent="", conversation="", to="")
+        return self.address(words="", agent="", conversation="", to="", filters=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,9 @@ async def view_of(request: Request, caller: CurrentPerson) -> View:
         to=given("to"),
         after=given("after"),
         each=bool(given("each")),
+        filters=tuple((name, given(name)) for name in _FILTERS if given(name))
+        if request.url.path == "/"
+        else (),
         number=max(1, int(number)) if number.isdecimal() and len(number) <= _DIGITS else 1,
     )
 
