@@ -4,6 +4,7 @@ from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions
 from handraise.model.grants import Grant
+from handraise.model.pending_views import VIEWS, Order, PendingFilters, ViewCounts, ViewName
 from handraise.model.people import Responder
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Aside, Draft, Need, Question, Ref, Vote
@@ -14,6 +15,7 @@ from handraise.model.timelines import Escalation, Timeline
 from handraise.wire.records import question_to_dict
 
 __all__ = [
+    "VIEWS",
     "Aside",
     "Attachment",
     "BulkAnswer",
@@ -26,6 +28,8 @@ __all__ = [
     "Limits",
     "Match",
     "Need",
+    "Order",
+    "PendingFilters",
     "Provenance",
     "Question",
     "QuestionOptions",
@@ -35,6 +39,8 @@ __all__ = [
     "Ruling",
     "ThreadMessage",
     "Timeline",
+    "ViewCounts",
+    "ViewName",
     "Vote",
     "question_to_dict",
 ]

@@ -752,7 +752,7 @@ class Desk(ABC):
         a page in this order raises `ValueError`.
 
         `filters` narrows it to a view or to a kind, a risk, a tool, what expires soon or is old; see
-        `handraise.views.PendingFilters`. A view of one person's questions needs a `recipient`, or raises `ValueError`.
+        `handraise.questions.PendingFilters`. A view of one person's questions needs a `recipient`, or raises `ValueError`.
         """
 
     @abstractmethod

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from handraise import Approval, Desk, Escalation, Question, Responder, Timeline
+from handraise.questions import VIEWS, Order, PendingFilters, ViewCounts, ViewName
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import ContractFixtures
 from handraise.testing.promises import promise
-from handraise.views import VIEWS, Order, PendingFilters, ViewCounts, ViewName
 
 _HOUR = timedelta(hours=1)
 _ANA = Responder("ana", groups=frozenset({"ops"}))
