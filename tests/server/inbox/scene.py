@@ -120,6 +120,7 @@ class View:
 ONE_OF_EACH = {
     "the queue",
     "what is set aside",
+    "results of a search",
     "a question asked again to answer",
     "what is settled",
     "a conversation",
@@ -208,6 +209,8 @@ def _lists() -> list[View]:
         View("the queue of the workspace", "/", "/?all=1", alike=True),
         View("a queue that a filter leaves empty", "/", "/?agent=nobody"),
         View("a search", "/", "/?q=release"),
+        View("a view with filters", "/", "/?view=approvals&risk=medium&sort=newest", alike=True),
+        View("results of a search", "/search", "/search?q=release"),
         View("what is set aside", "/aside", "/aside"),
         View("what is settled", "/settled", "/settled"),
         View("what is settled in the workspace", "/settled", "/settled?all=1", alike=True),

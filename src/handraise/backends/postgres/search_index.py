@@ -38,7 +38,7 @@ class PostgresSearchIndex:
             where.workspace,
             "search",
             **values,
-            query=_query_text(query, tags),
+            query=query_text(query, tags),
             looked=limit + 1 + _SPARE,
             walked=_WALKED,
         )
@@ -100,7 +100,7 @@ def _vector_text(entry: IndexEntry) -> str:
     return " ".join((*words, *(f"'={tag}'" for tag in entry.tags)))
 
 
-def _query_text(query: SearchQuery, tags: Sequence[Sequence[str]]) -> str:
+def query_text(query: SearchQuery, tags: Sequence[Sequence[str]]) -> str:
     """A query for these words and one tag of each of these lists, as PostgreSQL reads it."""
     phrases = [" <-> ".join(f"'{word}'" for word in phrase) for phrase in query.phrases]
     if query.is_prefix:
