@@ -29,9 +29,9 @@ _K = TypeVar("_K", bound=str)
 _VIEWS: Mapping[ViewName, str] = {
     "urgent": gettext_noop("Urgent"),
     "approvals": gettext_noop("Approvals"),
-    "mine": gettext_noop("For me by name"),
-    "vote_missing": gettext_noop("My vote is missing"),
-    "agents_turn": gettext_noop("Waiting for the agent"),
+    "mine": gettext_noop("For me"),
+    "vote_missing": gettext_noop("My vote missing"),
+    "agents_turn": gettext_noop("Waiting on agent"),
     "snoozed": gettext_noop("Snoozed"),
 }
 _KINDS: Mapping[FormKind, str] = {
@@ -63,6 +63,12 @@ _ORDERS: Mapping[Order, str] = {
     "newest": gettext_noop("newest first"),
     "age": gettext_noop("oldest first"),
     "expiry": gettext_noop("those that expire first"),
+}
+_ORDER_NAMES: Mapping[Order, str] = {
+    "urgency": gettext_noop("by urgency"),
+    "newest": gettext_noop("newest first"),
+    "age": gettext_noop("oldest first"),
+    "expiry": gettext_noop("by expiry"),
 }
 
 
@@ -165,8 +171,8 @@ def view_bar(view: View, counts: ViewCounts | None, questions: Collection[Questi
         FilterField(
             "sort",
             gettext("Order"),
-            gettext(_ORDERS["urgency"]),
-            _ours(each for each in _ORDERS.items() if each[0] != "urgency"),
+            gettext(_ORDER_NAMES["urgency"]),
+            _ours(each for each in _ORDER_NAMES.items() if each[0] != "urgency"),
             "" if order == "urgency" else order,
         ),
     )
