@@ -21,7 +21,7 @@ from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, outcome_in_words
-from handraise.server.web.inbox.queue_page import kind_in_words
+from handraise.server.web.inbox.question_kind import kind_in_words
 from handraise.server.web.inbox.search import ON_A_PAGE, ViewDep
 from handraise.server.web.pages import PageRoute, live_page
 
