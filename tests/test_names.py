@@ -34,7 +34,7 @@ SHARED = {
         "outbox",
         "store",
     },
-    "the same part of two SQL backends": {"connections", "durability", "executor"},
+    "the same part of two SQL backends": {"connections", "durability", "executor", "search_index"},
     "the same part of each chat service": {
         "api",
         "interactions",

@@ -661,7 +661,14 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "policy_versions",
             "rule_suspensions",
             "is_decided_by",
+            "search",
+            "unindexed",
+            "index_cursor",
+            "next_to_index",
         }
+    ),
+    "it writes the search index only, which follows the events and is made again from them": frozenset(
+        {"put_in_index", "note_indexed", "unindex", "merge_index"}
     ),
     "it only reads; `consume` decides again when the receipt is used": frozenset({"find_usable"}),
     "it says that somebody waits; one that is lost is followed by the next, and the contract has what they decide": frozenset(

@@ -4,6 +4,7 @@ from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions
 from handraise.model.grants import Grant
+from handraise.model.pending_views import VIEWS, Order, PendingFilters, ViewCounts, ViewName
 from handraise.model.people import Responder
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Aside, Draft, Need, Question, Ref, Vote
@@ -15,6 +16,7 @@ from handraise.model.timelines import Escalation, Timeline
 from handraise.wire.records import question_to_dict
 
 __all__ = [
+    "VIEWS",
     "Aside",
     "Attachment",
     "BulkAnswer",
@@ -27,6 +29,8 @@ __all__ = [
     "Limits",
     "Match",
     "Need",
+    "Order",
+    "PendingFilters",
     "Provenance",
     "Question",
     "QuestionOptions",
@@ -37,6 +41,8 @@ __all__ = [
     "StandingAnswer",
     "ThreadMessage",
     "Timeline",
+    "ViewCounts",
+    "ViewName",
     "Vote",
     "question_to_dict",
 ]

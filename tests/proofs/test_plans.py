@@ -19,18 +19,24 @@ import pytest
 from handraise import Open, Question, Responder
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import RowSecurity
+from handraise.backends.postgres.search_index import query_text
 from handraise.backends.sql.parameters import (
+    count_query,
     draft_values,
     move_values,
     page_query,
     ruling_values,
+    search_values,
     settled_query,
     urgent_query,
+    view_query,
 )
 from handraise.backends.sql_files import load_statements
 from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import answer_move
-from handraise.ports import MAX_EVENTS_SCANNED, Filter
+from handraise.model.pending_views import Order, PendingFilters
+from handraise.model.search_words import query_of, responder_tags, workspace_tag
+from handraise.ports import MAX_EVENTS_SCANNED, MAX_PLACES_COUNTED, MAX_PLACES_SCANNED, Filter
 from handraise.ports.settled_filter import SettledFilter
 from handraise.questions import Draft, Ref
 from tests.conftest import own_database
@@ -38,9 +44,11 @@ from tests.tiers import sized
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
-STATEMENTS = load_statements("handraise.backends.postgres") | load_statements(
-    "handraise.backends.postgres", "outbox.sql"
-)
+STATEMENTS = {
+    name: statement
+    for file in ("statements.sql", "outbox.sql", "search.sql", "views.sql")
+    for name, statement in load_statements("handraise.backends.postgres", file).items()
+}
 PENDING = SETTLED = sized(gate=50_000, nightly=1_000_000)
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ANA = Responder("ana", groups=frozenset({"ops"}))
@@ -119,6 +127,12 @@ FILL_ENDINGS = """
 insert into handraise.events (at, workspace, question_id, kind, actor)
 select settled_at, workspace, id, 'answered', 'ana' from handraise.questions where status = 'answered' order by id
 """
+FILL_SEARCH = """
+insert into handraise.search_entries (workspace, question_id, words)
+select q.workspace, q.id, to_tsvector('simple', q.prompt) || array_to_tsvector(array['=' || t.tag, '=' || $3::text])
+from handraise.questions as q
+join unnest($1::text[], $2::text[]) as t (workspace, tag) on t.workspace = q.workspace
+"""
 SOME, SOME_ARCHIVED = (
     sized(gate=38_877, nightly=777_777),
     f"archived {sized(gate=18_877, nightly=377_777)}",
@@ -145,6 +159,9 @@ async def fill(address: str) -> None:
         await connection.execute(FILL_INBOX)
         await connection.execute(FILL_EVENTS)
         await connection.execute(FILL_ENDINGS)
+        workspaces = [f"w{n}" for n in range(4)]
+        tags = list(map(workspace_tag, workspaces))
+        await connection.execute(FILL_SEARCH, workspaces, tags, responder_tags(ANA)[0])
         for month in range(MONTHS):
             add = "select handraise.add_archive_month(timestamptz '2025-01-01 00:00+00' + $1::int * interval '1 month')"
             await connection.execute(add, month)
@@ -154,7 +171,7 @@ async def fill(address: str) -> None:
             "update handraise.archive_hand set mark = 'archived~',"
             " page = (select min((ctid::text::point)[0]) from handraise.questions where settled_at is not null)"
         )
-        tables = ("questions", "inbox", "events", "archive", "archive_index")
+        tables = ("questions", "inbox", "events", "archive", "archive_index", "search_entries")
         await connection.execute(f"vacuum (analyze) {', '.join(f'handraise.{table}' for table in tables)}")
         await connection.execute("vacuum handraise.archive_index")
     finally:
@@ -210,6 +227,16 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
     def settled(**where: Any) -> tuple[str, dict[str, Any]]:
         return "settled", {**settled_query(Filter(workspace="w1", **where), limit=50), **THE_END}
 
+    def view(order: Order = "urgency", **filters: Any) -> tuple[str, dict[str, Any]]:
+        where = Filter(workspace="w1", recipient=ANA, filters=PendingFilters(**filters))
+        return "view_by_recipient", view_query(where, after=None, limit=300, order=order)
+
+    def search(text: str, **where: Any) -> tuple[str, dict[str, Any]]:
+        values, tags = search_values(Filter(workspace="w1", **where), after=None, limit=50)
+        query = query_of(text)
+        assert query is not None
+        return "search", {**values, "query": query_text(query, tags), "looked": 71, "walked": 2_000}
+
     used = {"workspace": "w1", "id": SOME_ARCHIVED, "actor": "agent1", "digest": "0", "request": "r"}
     endings = {"workspace": "w1", "looked": MAX_EVENTS_SCANNED, "since": EPOCH, **THE_END}
     return {
@@ -256,6 +283,18 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 16),
         "sweep of a workspace": ("sweep", {"workspace": "w2", "limit": 500, "orphan_record": "{}"}, 14),
         "heartbeat": ("beat", {"workspace": "w1", "ids": [pending_id(SOME)], "actor": "agent1"}, 12),
+        # However many there are: a view reads a limited number of places, and no question.
+        "urgent view": (*view(view="urgent"), 3 * MAX_PLACES_SCANNED),
+        "view of a tool, newest first": (*view("newest", tool="none"), 3 * MAX_PLACES_SCANNED),
+        "numbers of the views": (
+            "count_views",
+            {"workspace": "w1", **count_query(ANA)},
+            4 * 3 * MAX_PLACES_COUNTED,
+        ),
+        # The newest 2,000, and then only what the index has.
+        "search, a frequent word": (*search("strategy"), 71 * 24 + 2_000),
+        "search, a rare word": (*search(f'"{SOME}"', recipient=ANA), 71 * 24 + 4_000),
+        "search, a word that is nowhere": (*search("nowhere"), 4_000),
         "history": ("history", {"workspace": "w1", "question_id": pending_id(SOME)}, 6),
         "settled page of 50": (*settled(), 50 * 8),
         "settled page of a person": (*settled(recipient=ANA), 50 * 8),

@@ -33,6 +33,7 @@ Database: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 AGENTS_MAY = {
     "POST /v1/questions",
     "GET /v1/questions",
+    "GET /v1/search",
     "GET /v1/questions/{question_id}",
     "GET /v1/questions/{question_id}/history",
     "GET /v1/questions/{question_id}/deliveries",
@@ -63,6 +64,7 @@ AGENTS_MAY = {
 
 READERS_MAY = {
     "GET /v1/questions",
+    "GET /v1/search",
     "GET /v1/questions/{question_id}",
     "GET /v1/questions/{question_id}/history",
     "GET /v1/questions/{question_id}/followers",
@@ -87,8 +89,15 @@ SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 STREAMS = {"GET /v1/events"}
 """What does not end by itself."""
 
-NOT_STATE = {"listeners": "*", "seals": "*", "salts": "*", "agent_keys": "last_used_at"}
-"""What changes whoever does what: which processes listen, what is sealed beside, and when a key was last used."""
+NOT_STATE = {
+    "listeners": "*",
+    "seals": "*",
+    "salts": "*",
+    "search_entries": "*",
+    "search_progress": "*",
+    "agent_keys": "last_used_at",
+}
+"""What changes whoever does what: which processes listen, what is sealed or indexed beside, and when a key was last used."""
 
 
 @dataclass

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
+from handraise.model.pending_views import Order, rank_of
 from handraise.model.questions import Question
 from handraise.model.statistics import Ending
-from handraise.ports import MAX_EVENTS_SCANNED, SettledPage, Waiting, WaitingPage
+from handraise.ports import MAX_EVENTS_SCANNED, SearchPage, SettledPage, Waiting, WaitingPage
 
 _EVENTS_AN_ENDING = 10
 """How many events are read for each ending that is wanted."""
@@ -32,10 +33,16 @@ def read_cursor(after: str | None) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-def paged(places: Sequence[Waiting], limit: int) -> WaitingPage:
-    """A page by urgency; one more than `limit` shows that there are more."""
+def paged(places: Sequence[Waiting], limit: int, order: Order = "urgency") -> WaitingPage:
+    """A page in this order; one more than `limit` shows that there are more."""
     last = places[limit - 1] if len(places) > limit else None
-    return WaitingPage(places[:limit], None if last is None else f"{last.urgency}.{last.id}")
+    cursor = None if last is None else f"{rank_of(last.urgency, order)}.{last.id}"
+    return WaitingPage(places[:limit], cursor)
+
+
+def search_page(questions: Sequence[Question], edge: str | None, limit: int) -> SearchPage:
+    """A page of a search; one more than `limit` shows that there are more, and else `edge` is where they begin."""
+    return SearchPage(questions[:limit], questions[limit - 1].id if len(questions) > limit else edge)
 
 
 class Edge(NamedTuple):

@@ -33,6 +33,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "list_questions",
         "List pending questions, most urgent first. With the key of an agent, its own.",
     ),
+    "search": (
+        "search_command",
+        "search",
+        "Find pending and settled questions by words, the newest first. With the key of an agent, its own.",
+    ),
     "show": (
         "question_commands",
         "show",

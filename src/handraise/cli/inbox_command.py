@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from prompt_toolkit.application import Application
@@ -30,10 +30,13 @@ from handraise.cli.terminal_texts import (
     outcome_words,
     shown,
     shown_prompt,
+    span_of,
     span_words,
 )
 from handraise.model.agreement import has_voted
 from handraise.model.errors import DeskClosed
+from handraise.model.forms import Risk
+from handraise.model.pending_views import NO_FILTERS, FormKind, Order, PendingFilters, ViewName
 from handraise.model.problems import HandraiseError
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
@@ -69,6 +72,30 @@ def inbox(
             "--aside", help="Only those that you snoozed, or that are not for you; p puts one back."
         ),
     ] = False,
+    view: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VIEW",
+            help="Only this view: urgent, approvals, mine, vote_missing, agents_turn or snoozed.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="Only this kind: choice, confirm, open, approval and so on."),
+    ] = None,
+    risk: Annotated[
+        str | None, typer.Option(metavar="RISK", help="Only approvals of this risk: high, medium or low.")
+    ] = None,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only approvals of this tool.")] = None,
+    expires_within: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Only those that expire so soon, such as 2h.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Only those that have waited so long, such as 1d.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help="The order: urgency, newest, age or expiry.")
+    ] = "urgency",
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
@@ -77,12 +104,21 @@ def inbox(
     The most urgent come first: escalated questions, then by expiry, by risk, and by age. Those that wait for
     the agent's reply are last.
     """
+    filters = PendingFilters(
+        view=_one_of("--view", ViewName, view),
+        kind=_one_of("--kind", FormKind, kind),
+        risk=_one_of("--risk", Risk, risk),
+        tool=tool,
+        expires_within=None if expires_within is None else span_of(expires_within),
+        older_than=None if older_than is None else span_of(older_than),
+    )
+    sort: Order = _one_of("--order", Order, order) or "urgency"
 
     async def work(session: CliSession) -> str:
         if not session.may_answer:
             raise CommandError(gettext("An agent cannot answer. Sign in as a person: handraise sign-in LINK"))
         terminal = Terminal()
-        queue = _Queue(session, terminal, aside=aside)
+        queue = _Queue(session, terminal, aside=aside or view == "snoozed", filters=filters, order=sort)
         async with asyncio.TaskGroup() as tasks:
             fresh = tasks.create_task(queue.keep_fresh())
             try:
@@ -105,6 +141,13 @@ def inbox(
         raise typer.Exit from None
     if pending:
         typer.echo(gettext("{count} pending. To come back: handraise inbox").format(count=pending))
+
+
+def _one_of(option: str, allowed: Any, value: str | None) -> Any:
+    """One of the values that an option has."""
+    if value is not None and value not in get_args(allowed):
+        raise typer.BadParameter(f"{option} is one of {', '.join(get_args(allowed))}, not {value!r}.")
+    return value
 
 
 async def _do(
@@ -144,9 +187,18 @@ def _notice(question: Question, me: str) -> StyledLine:
 class _Queue:
     """The list, kept up to date whether it is on the screen or not."""
 
-    def __init__(self, session: CliSession, terminal: Terminal, *, aside: bool = False) -> None:
+    def __init__(
+        self,
+        session: CliSession,
+        terminal: Terminal,
+        *,
+        aside: bool = False,
+        filters: PendingFilters = NO_FILTERS,
+        order: Order = "urgency",
+    ) -> None:
         self.notice: StyledLine = []
         self._aside = aside
+        self._shown: dict[str, Any] = {"aside": aside, "filters": filters, "order": order}
         self._session = session
         self._terminal = terminal
         self._waiting = Rows()
@@ -174,7 +226,7 @@ class _Queue:
             tasks.create_task(self._listen())
             while True:
                 try:
-                    self._waiting = await rows_for(self._session, aside=self._aside)
+                    self._waiting = await rows_for(self._session, **self._shown)
                     self._notices = await self._session.find_notices()
                     self._loaded, self._trouble = True, ""
                 except HandraiseError as error:

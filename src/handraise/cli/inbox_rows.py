@@ -9,6 +9,7 @@ from datetime import datetime
 
 from handraise.cli.session import CliSession
 from handraise.model.forms import form_to_json
+from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters
 from handraise.model.questions import Question
 from handraise.model.urgency import FOLD, folded, likeness_of
 
@@ -57,7 +58,13 @@ class Entry:
         return self.row.question.id if self.equal is None else self.equal.id
 
 
-async def rows_for(session: CliSession, *, aside: bool = False) -> Rows:
+async def rows_for(
+    session: CliSession,
+    *,
+    aside: bool = False,
+    filters: PendingFilters = NO_FILTERS,
+    order: Order = "urgency",
+) -> Rows:
     """The questions that this person may answer. Any number of equal ones do not push others out of the list.
 
     `aside` is for those that this person has set aside.
@@ -70,7 +77,7 @@ async def rows_for(session: CliSession, *, aside: bool = False) -> Rows:
     after: str | None = None
     while len(folds) < _MOST_ROWS and len(places) < _MOST_READ:
         page = await session.desk.list_pending(
-            recipient=session.me, order="urgency", after=after, limit=_AT_ONCE, aside=aside
+            recipient=session.me, order=order, filters=filters, after=after, limit=_AT_ONCE, aside=aside
         )
         for each in page.items:
             likeness = likeness_of(each, form_to_json(each.form))

@@ -44,6 +44,7 @@ from handraise.model.forms import Action
 from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters, ViewCounts, check_filters
 from handraise.model.people import Responder, responder_of
 from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
@@ -57,6 +58,7 @@ from handraise.model.provenance import (
 )
 from handraise.model.questions import Question, Ref
 from handraise.model.report_validation import check_report
+from handraise.model.search_words import MOST_QUERY, words_of
 from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import check_attachments, check_message
 from handraise.model.validation import value_problems
@@ -67,7 +69,6 @@ from handraise.ports.desk import (
     Close,
     Desk,
     OpenedIn,
-    Order,
     Page,
     check_bulk_items,
     check_id,
@@ -98,6 +99,7 @@ from handraise.wire.records import (
     RunDueRecord,
     StandingAnswerPage,
     StandingAnswerRecord,
+    ViewCountsRecord,
     WithdrawnRecord,
 )
 from handraise.wire.requests import (
@@ -749,17 +751,26 @@ class RemoteDesk(Desk):
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
         """See `Desk.list_pending`."""
         check_limit(limit)
-        if not all(map(_sendable, filter(None, (conversation, asker, after)))):
+        filters = filters or NO_FILTERS
+        check_filters(filters, has_person=recipient is not None)
+        if not all(map(_sendable, filter(None, (conversation, asker, after, filters.tool)))):
             return Page([], None)
         by_age = order == "age"
         return await self._page(
             recipient,
+            view=filters.view,
+            kind=filters.kind,
+            risk=filters.risk,
+            tool=filters.tool,
+            expires_within=_seconds(filters.expires_within),
+            older_than=_seconds(filters.older_than),
             conversation=conversation,
             asker=asker,
             aside=aside or None,
@@ -767,6 +778,17 @@ class RemoteDesk(Desk):
             after=after,
             limit=limit,
         )
+
+    async def count_views(self, recipient: str | Responder) -> ViewCounts:
+        """See `Desk.count_views`."""
+        responder = responder_of(recipient)
+        said = await self._session.transport.call(
+            "GET",
+            "/v1/views",
+            token=await self._session.credentials.person(self._workspace, responder),
+            actor=responder.id,
+        )
+        return _read(ViewCountsRecord, said).counts()
 
     async def list_settled(
         self,
@@ -799,6 +821,25 @@ class RemoteDesk(Desk):
             by=by,
             after=after,
             limit=limit,
+        )
+
+    async def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """See `Desk.search`."""
+        check_limit(limit)
+        words = " ".join(words_of(text)) and text[:MOST_QUERY]
+        if not words or not all(map(_sendable, filter(None, (words, conversation, asker, after)))):
+            return Page([], None)
+        return await self._page(
+            recipient, "/v1/search", q=words, conversation=conversation, asker=asker, after=after, limit=limit
         )
 
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
@@ -851,17 +892,19 @@ class RemoteDesk(Desk):
         said = await self._as_agent("GET", "/v1/durability")
         return _read(DurabilityRecord, said).durability()
 
-    async def _page(self, recipient: str | Responder | None, **query: Any) -> Page[Question]:
+    async def _page(
+        self, recipient: str | Responder | None, path: str = "/v1/questions", **query: Any
+    ) -> Page[Question]:
         if recipient is None and query.get("asker") == self._asker:
             # With the agent's own key: nobody else sees the state of its questions.
-            said = await self._as_agent("GET", "/v1/questions", query=_without_none(**query))
+            said = await self._as_agent("GET", path, query=_without_none(**query))
         elif recipient is None:
-            said = await self._as_reader("/v1/questions", query=_without_none(**query))
+            said = await self._as_reader(path, query=_without_none(**query))
         else:
             responder = responder_of(recipient)
             said = await self._session.transport.call(
                 "GET",
-                "/v1/questions",
+                path,
                 token=await self._session.credentials.person(self._workspace, responder),
                 query=_without_none(**query, recipient=responder.id),
                 actor=responder.id,
@@ -924,6 +967,11 @@ class RemoteDesk(Desk):
             actor=self._asker,
             query=query,
         )
+
+
+def _seconds(span: timedelta | None) -> str | None:
+    """A length of time as a parameter."""
+    return None if span is None else f"{span.total_seconds():.6f}s"
 
 
 async def _outcomes(transport: HttpTransport, token: str, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:

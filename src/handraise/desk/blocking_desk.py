@@ -22,6 +22,7 @@ from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import Order, PendingFilters, ViewCounts
 from handraise.model.people import Responder
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
@@ -34,7 +35,6 @@ from handraise.ports.desk import (
     SENDING_LEASE,
     Desk,
     OpenedIn,
-    Order,
     Page,
     ReplyWith,
     running_loop,
@@ -493,6 +493,7 @@ class BlockingDesk:
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
@@ -504,11 +505,16 @@ class BlockingDesk:
                 recipient=recipient,
                 asker=asker,
                 aside=aside,
+                filters=filters,
                 order=order,
                 after=after,
                 limit=limit,
             )
         )
+
+    def count_views(self, recipient: str | Responder) -> ViewCounts:
+        """See `Desk.count_views`."""
+        return self._loop.run(self._desk.count_views(recipient))
 
     def list_settled(
         self,
@@ -535,6 +541,23 @@ class BlockingDesk:
                 by=by,
                 after=after,
                 limit=limit,
+            )
+        )
+
+    def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """See `Desk.search`."""
+        return self._loop.run(
+            self._desk.search(
+                text, conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
             )
         )
 

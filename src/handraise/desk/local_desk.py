@@ -17,6 +17,7 @@ from typing import Unpack
 from handraise.desk.answer_each import answer_each, answer_one
 from handraise.desk.approval_use import ApprovalUse
 from handraise.desk.question_access import PATIENCE
+from handraise.desk.search_indexer import SearchIndexer
 from handraise.desk.sharing_verbs import SharingVerbs
 from handraise.desk.standing_verbs import StandingVerbs
 from handraise.desk.working_timeline import with_working_time
@@ -59,6 +60,7 @@ from handraise.model.lifecycle import (
     withdraw_move,
 )
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters, ViewCounts, check_filters
 from handraise.model.people import Responder, responder_of
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import (
@@ -71,13 +73,13 @@ from handraise.model.provenance import (
     keepable,
 )
 from handraise.model.questions import Draft, Question, Ref, redrafted
+from handraise.model.search_words import query_of
 from handraise.model.thread_messages import attached_to, check_attachments, check_message, check_room
 from handraise.model.validation import check_answer
 from handraise.ports import Durability, Filter, IdFactory, Inserted, Recovered, WaitingPage
 from handraise.ports.desk import (
     PAGE,
     SENDING_LEASE,
-    Order,
     Page,
     check_bulk_items,
     check_lease,
@@ -90,6 +92,8 @@ from handraise.ports.settled_filter import Ended, settled_filter
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
 _NOTHING_TO_BEAT = nullcontext()
+_INDEXED_BEFORE_A_SEARCH = 5
+"""How many batches of events are put into the search index before a search. A server does it in the background too."""
 
 
 class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
@@ -511,6 +515,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
@@ -519,12 +524,14 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         check_limit(limit)
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return Page([], None)
-        if order == "urgency":
+        if order != "age" or (filters is not None and filters.any):
             waiting = await self.by_urgency(
                 conversation=conversation,
                 recipient=recipient,
                 asker=asker,
                 aside=aside,
+                filters=filters,
+                order=order,
                 after=after,
                 limit=limit,
             )
@@ -549,16 +556,24 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
+        order: Order = "urgency",
         after: str | None = None,
         limit: int = PAGE,
     ) -> WaitingPage:
         """The ranks of pending questions, most urgent first, without reading them; see `Store.by_urgency`."""
-        if any(map(text_problem, filter(None, (conversation, asker, after)))):
+        filters = filters or NO_FILTERS
+        check_filters(filters, has_person=recipient is not None)
+        if any(map(text_problem, filter(None, (conversation, asker, after, filters.tool)))):
             return WaitingPage([], None)
-        where = await self._filter(conversation, recipient, asker, aside=aside)
+        where = replace(await self._filter(conversation, recipient, asker, aside=aside), filters=filters)
         if recipient is not None and after is None:
             await self.run_due()
-        return await self._engine.store.by_urgency(where, after=after, limit=limit)
+        return await self._engine.store.by_urgency(where, after=after, limit=limit, order=order)
+
+    async def count_views(self, recipient: str | Responder) -> ViewCounts:
+        """See `Desk.count_views`."""
+        return await self._engine.store.count_views(self._workspace, await self._with_groups(recipient))
 
     async def still_pending(self, question_ids: Sequence[str]) -> Sequence[Question]:
         """The questions among these that are pending, in the same order."""
@@ -593,6 +608,30 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         if after is None:
             await self.run_due()  # an expired question is settled, even if no process has noticed yet
         page = await self._engine.store.settled(where, after=after, limit=limit)
+        return Page([self._with_url(each) for each in page.questions], page.after)
+
+    async def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """See `Desk.search`."""
+        check_limit(limit)
+        query = query_of(text)
+        if query is None or any(map(text_problem, filter(None, (conversation, asker, after)))):
+            return Page([], None)
+        where = await self._filter(conversation, recipient, asker)
+        if after is None:
+            await self.run_due()  # an expired question is settled, even if no process has noticed yet
+            await SearchIndexer(self._engine.store).catch_up(
+                self._workspace, batches=_INDEXED_BEFORE_A_SEARCH
+            )
+        page = await self._engine.store.search(where, query, after=after, limit=limit)
         return Page([self._with_url(each) for each in page.questions], page.after)
 
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:

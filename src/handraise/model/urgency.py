@@ -19,7 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOT_ESCALATED = 2**50
 ASKERS_TURN = 2**51
 _NEVER = 2**40
-_RISKS = {"high": 0, "medium": 1, "low": 2, None: 3}
+RISKS = {"high": 0, "medium": 1, "low": 2, None: 3}
 
 
 def is_escalated(question: Question) -> bool:
@@ -34,7 +34,7 @@ def urgency_of(question: Question) -> int:
     if last is not None and last.ends:
         # The planned end: a delay by a late step does not change the order.
         seconds = (question.asked_at + last.after - _EPOCH) // timedelta(seconds=1)
-    waiting = (0 if is_escalated(question) else NOT_ESCALATED) + 4 * seconds + _RISKS[question.risk]
+    waiting = (0 if is_escalated(question) else NOT_ESCALATED) + 4 * seconds + RISKS[question.risk]
     return waiting + ASKERS_TURN if question.is_askers_turn else waiting
 
 
@@ -62,7 +62,7 @@ def folded(places: Iterable[tuple[str, Hashable]]) -> list[tuple[str, ...]]:
 
 def urgency_without_expiry(draft: Draft) -> int:
     """The base of the rank: when a store registers a draft, it adds the expiry in seconds, times four."""
-    return NOT_ESCALATED + _RISKS[draft.risk]
+    return NOT_ESCALATED + RISKS[draft.risk]
 
 
 def likeness_of(draft: Draft, form: str) -> int:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from inspect import isawaitable
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeAlias, TypeVar, Unpack, overload
 
 from handraise.model.answer_types import python_value, typed
 from handraise.model.attachments import Attachment
@@ -31,6 +31,7 @@ from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
 from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.outcomes import Answered, Outcome
+from handraise.model.pending_views import Order, PendingFilters, ViewCounts
 from handraise.model.people import Responder
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import Provenance
@@ -58,8 +59,6 @@ Close: TypeAlias = Callable[[], Awaitable[None]]
 
 SENDING_LEASE = 30.0
 """The longest lease, in seconds, for showing a question."""
-Order = Literal["age", "urgency"]
-"""How pages of pending questions are ordered."""
 
 PAGE = 50
 MOST_ON_A_PAGE = 500
@@ -785,6 +784,7 @@ class Desk(ABC):
         recipient: str | Responder | None = None,
         asker: str | None = None,
         aside: bool = False,
+        filters: PendingFilters | None = None,
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
@@ -795,8 +795,16 @@ class Desk(ABC):
         they set aside. With `order="urgency"` the most urgent
         come first, as in an inbox: escalated questions, then by expiry, by risk, and by age. A question that
         is escalated meanwhile moves to the beginning, so a program that must see every question should use
-        the order by age. An `after` that is not the `next` of a page in this order raises `ValueError`.
+        the order by age. `order="newest"` and `order="expiry"` are for lists too. An `after` that is not the `next` of
+        a page in this order raises `ValueError`.
+
+        `filters` narrows it to a view or to a kind, a risk, a tool, what expires soon or is old; see
+        `handraise.questions.PendingFilters`. A view of one person's questions needs a `recipient`, or raises `ValueError`.
         """
+
+    @abstractmethod
+    async def count_views(self, recipient: str | Responder) -> ViewCounts:
+        """Return how many questions a person has in their inbox and in each built-in view, up to 500 each."""
 
     @abstractmethod
     async def list_settled(
@@ -821,6 +829,27 @@ class Desk(ABC):
 
         A page covers a limited part of the past: it may be short or empty without being
         the last one. An `after` that is not the `next` of a page raises `ValueError`.
+        """
+
+    @abstractmethod
+    async def search(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """Return a page of the questions that have these words, pending or settled, the newest first.
+
+        All words must be in the prompt, the context, the arguments of an action, the names of options, the answer, the
+        reason or the report. The last word may be the beginning of one; words in double quotes must follow each other.
+        Accents and capital letters do not matter. Any text is a valid search; one without words finds nothing.
+
+        `recipient` limits it to questions that this person may see, as in `list_settled`. A page may be short or empty
+        without being the last one.
         """
 
     @abstractmethod

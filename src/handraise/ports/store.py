@@ -13,11 +13,13 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters, ViewCounts
 from handraise.model.people import Responder
 from handraise.model.problems import InvalidQuestion
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
@@ -36,6 +38,8 @@ class Filter:
     recipient: Responder | None = None
     asker: str | None = None
     aside: bool = False
+    filters: PendingFilters = NO_FILTERS
+    """For pages of pending questions."""
     ending: SettledFilter = ANY_END
     """For pages of settled questions."""
 
@@ -73,6 +77,32 @@ class WaitingPage:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """The words by which a search finds a question, and its tags; see `handraise.model.search_words`."""
+
+    id: str
+    words: Sequence[str]
+    tags: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBatch:
+    """Questions to be indexed, with the cursor up to which a workspace is indexed before and after that; None is nothing."""
+
+    question_ids: Sequence[str]
+    after: str | None
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """Some questions that a search found, and the cursor of the next page; None if this is the last page."""
+
+    questions: Sequence[Question]
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SettledPage:
     """Some settled questions, and the cursor of the next page; None if this is the last page."""
 
@@ -80,6 +110,10 @@ class SettledPage:
     after: str | None
 
 
+MAX_PLACES_SCANNED = 20_000
+"""The most places of pending questions that are read for a page of a view, under each name of a person."""
+MAX_PLACES_COUNTED = 1_000
+"""The same for the numbers of questions in views."""
 MAX_EVENTS_SCANNED = 5_000
 """The most events that are read for a page of settled questions."""
 
@@ -227,13 +261,21 @@ class Store(Protocol):
         """Pending, unexpired questions in the order of their ids, starting after the id `after`."""
         ...
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """The ranks of pending questions, the most urgent first, starting after the cursor `after`.
 
         The order is that of `handraise.model.urgency`, then by id: it is stored with each question and
         indexed. The questions themselves are not read; some may be past their expiry. Raises `ValueError` for
         a cursor that does not come from a page.
+
+        With filters or another order, up to `MAX_PLACES_SCANNED` places are read for a page, under each name of a person.
         """
+        ...
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions a person has in each view, by one statement that reads a limited number of places."""
         ...
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
@@ -244,6 +286,36 @@ class Store(Protocol):
         `MAX_EVENTS_SCANNED` events are read: a page may be short or empty, and still have a cursor. Reading
         page after page returns every question that was settled at the beginning, and none twice. Raises
         `ValueError` for a cursor that does not come from a page.
+        """
+        ...
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """A page of the questions that have these words, pending or settled, the newest first, after the id `after`.
+
+        `recipient` limits it to questions that this person may see, as in `may_see`; `aside` is ignored. A page may be
+        short or empty, and still have a cursor. A store with an index finds what `put_in_index` has stored.
+        """
+        ...
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Some workspaces whose trail goes on after the cursor up to which it is indexed."""
+        ...
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """The questions of the next up to `limit` events of a workspace that change what a search finds.
+
+        Events that are not in the trail yet are looked at too, each time until they are: a search right after a question
+        was asked finds it.
+        """
+        ...
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index the questions of a batch anew, and note the cursor of the trail up to which that is now done.
+
+        False, and nothing is stored, if the workspace is not indexed up to `after` exactly, because somebody else has done
+        it. A question that does not exist any more is not indexed: after one was erased or removed, its words are gone.
         """
         ...
 

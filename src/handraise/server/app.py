@@ -28,6 +28,7 @@ from handraise.server.api import (
     question_link_routes,
     question_routes,
     receipt_routes,
+    search_routes,
     sharing_routes,
     standing_answer_routes,
     statistics_routes,
@@ -71,6 +72,7 @@ from handraise.server.web.inbox import (
     policy_page,
     question_page,
     queue_page,
+    search_page,
     settled_page,
     standing_answers_page,
     stops_page,
@@ -85,6 +87,7 @@ API: tuple[APIRouter, ...] = (
     heartbeat_routes.router,
     sharing_routes.router,
     standing_answer_routes.router,
+    search_routes.router,
     file_routes.router,
     statistics_routes.router,
     receipt_routes.router,
@@ -178,6 +181,7 @@ def _routes() -> list[BaseRoute]:
     # Before the sign-in pages, whose `/` only shows who you are.
     routes.include_router(queue_page.pages)
     routes.include_router(settled_page.pages)
+    routes.include_router(search_page.pages)
     routes.include_router(aside_page.pages)
     routes.include_router(standing_answers_page.pages)
     routes.include_router(conversation_page.pages)

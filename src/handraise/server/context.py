@@ -19,6 +19,7 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
 from handraise.desk.sealer import BrokenChain, Sealer
+from handraise.desk.search_indexer import SearchIndexer
 from handraise.desk_factory import open_backend
 from handraise.model.drafting import Limits
 from handraise.model.problems import HandraiseError
@@ -146,6 +147,9 @@ async def open_server(
             ),
             asyncio.create_task(
                 _run_periodically(settings.seal_interval, _seal_task(ctx)), name="handraise seals"
+            ),
+            asyncio.create_task(
+                _run_periodically(settings.seal_interval, _index_task(ctx)), name="handraise search index"
             ),
             asyncio.create_task(
                 _run_periodically(settings.poll_interval, ctx.desk.run_maintenance), name="handraise sweeps"
@@ -297,6 +301,16 @@ def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
             await _queue_old_heads(ctx.witness_queue, sealer)
 
     return seal
+
+
+def _index_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
+    """Make the task that keeps the search index up to date."""
+    indexer = SearchIndexer(ctx.store)
+
+    async def index() -> None:
+        await indexer.run()
+
+    return index
 
 
 async def _queue_old_heads(queue: WitnessQueue, sealer: Sealer) -> None:

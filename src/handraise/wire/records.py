@@ -15,6 +15,7 @@ from handraise.model.forms import AnyForm, Scope
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.outcomes import Outcome, Source, Status, outcome_of
+from handraise.model.pending_views import VIEWS, ViewCounts
 from handraise.model.questions import Aside, Need, Question, Replies, RequiredEvidence, Vote
 from handraise.model.reports import Report
 from handraise.model.rulings import Effect, RuleMode, Ruling, ruling_from_json
@@ -509,6 +510,28 @@ class RecoveredRecord(Record):
     def recovered(self) -> Recovered:
         """The value of the record."""
         return Recovered(**dict(self))
+
+
+class ViewCountsRecord(Record):
+    """How many questions you have in your inbox, and in each view of it; each number is at most 500."""
+
+    waiting: int
+    urgent: int
+    approvals: int
+    mine: int
+    vote_missing: int
+    agents_turn: int
+    snoozed: int
+    more: bool = pydantic.Field(description="not all questions were looked at, so there may be others")
+
+    @classmethod
+    def of(cls, counts: ViewCounts) -> ViewCountsRecord:
+        """The record of these numbers."""
+        return cls(waiting=counts.waiting, more=counts.more, **{name: counts.views[name] for name in VIEWS})
+
+    def counts(self) -> ViewCounts:
+        """The numbers."""
+        return ViewCounts(self.waiting, {name: getattr(self, name) for name in VIEWS}, self.more)
 
 
 class RunDueRecord(Record):

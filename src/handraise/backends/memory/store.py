@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from handraise.backends.memory.clock import now_by
-from handraise.backends.pagination import paged, read_cursor, settled_page
+from handraise.backends.pagination import paged, read_cursor, search_page, settled_page
 from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import Event, EventKind
@@ -38,6 +38,15 @@ from handraise.model.lifecycle import (
     withdraw_move,
 )
 from handraise.model.outcomes import Answered, Outcome, Status
+from handraise.model.pending_views import (
+    VIEWS,
+    Order,
+    PendingFilters,
+    ViewCounts,
+    counted_views,
+    fits,
+    rank_of,
+)
 from handraise.model.people import (
     Responder,
     backing,
@@ -52,6 +61,7 @@ from handraise.model.replay import says_approved
 from handraise.model.reports import report_of
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
+from handraise.model.search_words import SearchQuery, has_words, indexed_words
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import Ending, ending_of
 from handraise.model.stops import Stop
@@ -63,8 +73,11 @@ from handraise.ports import (
     Clock,
     Durability,
     Filter,
+    IndexBatch,
+    IndexEntry,
     Inserted,
     QueueStats,
+    SearchPage,
     SettledPage,
     Waiting,
     WaitingPage,
@@ -202,21 +215,53 @@ class MemoryStore:
                     break
         return page
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        begin = read_cursor(after)
-        ids = self._pending.get(where.workspace, [])
-        found = (self._seen(Ref(where.workspace, each)) for each in ids)
-        placed = sorted(
-            ((urgency_of(each), each.id), each)
-            for each in found
-            if each and self._is_in_inbox(each, where) and (urgency_of(each), each.id) > begin
-        )
-        places = [
-            Waiting(*place, likeness_of(each, form_to_json(each.form)), each.asker, each.conversation)
-            for place, each in placed[: limit + 1]
+        rank, last = read_cursor(after)
+        if where.filters.view == "snoozed":
+            where = replace(where, aside=True)
+        found = [
+            Waiting(
+                urgency_of(each),
+                each.id,
+                likeness_of(each, form_to_json(each.form)),
+                each.asker,
+                each.conversation,
+            )
+            for each in self._in_view(where)
         ]
-        return paged(places, limit)
+        if order == "newest":
+            found = sorted((each for each in found if not last or each.id < last), key=lambda each: each.id)
+            found.reverse()
+        else:
+            placed = sorted(((rank_of(each.urgency, order), each.id), each) for each in found)
+            found = [each for place, each in placed if place > (rank, last)]
+        return paged(found[: limit + 1], limit, order)
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        numbers = {"waiting": len(self._in_view(Filter(workspace=workspace, recipient=recipient)))}
+        for name in VIEWS:
+            where = Filter(
+                workspace=workspace,
+                recipient=recipient,
+                aside=name == "snoozed",
+                filters=PendingFilters(view=name),
+            )
+            numbers[name] = len(self._in_view(where))
+        return counted_views(numbers, more=False)
+
+    def _in_view(self, where: Filter) -> list[Question]:
+        """The pending questions that a list has."""
+        person, now = None if where.recipient is None else where.recipient.id, self._now()
+        found = (self._seen(Ref(where.workspace, each)) for each in self._pending.get(where.workspace, []))
+        return [
+            each
+            for each in found
+            if each and self._is_in_inbox(each, where) and fits(each, where.filters, person, now)
+        ]
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -229,6 +274,39 @@ class MemoryStore:
                 if len(page) > limit:
                     break
         return settled_page(page, looked[-1].cursor if more else None, limit)
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        ids = sorted((ref.id for ref in self._questions if ref.workspace == where.workspace), reverse=True)
+        found: list[Question] = []
+        for question_id in ids:
+            question = self._questions[Ref(where.workspace, question_id)]
+            if (after is not None and question_id >= after) or not _fits(question, where, may_see):
+                continue
+            if has_words(indexed_words(question), query):
+                found.append(question)
+                if len(found) > limit:
+                    break
+        return search_page(found, None, limit)
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:  # noqa: ARG002 -- there is no index
+        """There is no index: a search reads all questions."""
+        return []
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:  # noqa: ARG002 -- there is no index
+        """There is no index: a search reads all questions."""
+        return IndexBatch((), None, None)
+
+    async def put_in_index(
+        self,
+        workspace: str,  # noqa: ARG002 -- there is no index
+        entries: Sequence[IndexEntry],  # noqa: ARG002 -- there is no index
+        *,
+        after: str | None,  # noqa: ARG002 -- there is no index
+        cursor: str | None,  # noqa: ARG002 -- there is no index
+    ) -> bool:
+        """There is no index."""
+        return True
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
         """How questions ended; see the port."""

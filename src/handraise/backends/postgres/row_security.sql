@@ -100,6 +100,8 @@ from (
         ('files', exists (select from handraise.files)),
         ('file_references', exists (select from handraise.file_references)),
         ('blobs', exists (select from handraise.blobs)),
+        ('search_entries', exists (select from handraise.search_entries)),
+        ('search_progress', exists (select from handraise.search_progress)),
         ('outbox', exists (select from handraise.outbox)),
         ('deliveries', exists (select from handraise.deliveries)),
         ('seals', exists (select from handraise.seals)),

@@ -108,12 +108,13 @@ posted as (
     returning workspace, id, asker, conversation, asked_at, expires_at, recipients, steps, status, outcome, needs, replaces, added, topic_key, follows,
         handraise.closes_at(heard_at, heartbeat, ruling) as closes_at,
         handraise.urgency(expires_at, form, false) as urgency,
-        hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness
+        hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness,
+        form ->> 'kind' as kind, form -> 'action' ->> 'tool' as tool, quorum > 1 or needs is not null as takes_votes
 ),
 opened as (
     insert into handraise.inbox (
         due_at, unheard_at, step, urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation,
-        topic_key, follows
+        topic_key, follows, asked_at, takes_votes, kind, tool
     )
     select
         case
@@ -125,7 +126,7 @@ opened as (
             needs is null or handraise.asked_in(handraise.open_stage(needs, null), needs, recipients || '["*"]') ? recipient
         ),
         workspace, id, recipient, asker, conversation, case when place = 1 and follows is null then topic_key end,
-        case when place = 1 then follows end
+        case when place = 1 then follows end, asked_at, takes_votes, kind, tool
     from posted,
         jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
             with ordinality as r (recipient, place)
@@ -133,15 +134,16 @@ opened as (
     union all
     select
         null, null, min(place - 1)::smallint, urgency, likeness, false, false, workspace, id, recipient, asker,
-        conversation, null, null
+        conversation, null, null, asked_at, takes_votes, kind, tool
     from posted,
         jsonb_array_elements(steps) with ordinality as s (step, place),
         jsonb_array_elements_text(step -> 'to') as recipient
     where status = 'pending' and recipients <> '[]' and not recipients ? recipient and not coalesce(added ? recipient, false)
-    group by workspace, id, recipient, asker, conversation, urgency, likeness
+    group by workspace, id, recipient, asker, conversation, urgency, likeness, asked_at, takes_votes, kind, tool
     union all
     select
-        null, null, null, urgency, likeness, false, follows is null, workspace, id, recipient, asker, conversation, null, null
+        null, null, null, urgency, likeness, false, follows is null, workspace, id, recipient, asker, conversation, null, null,
+        asked_at, takes_votes, kind, tool
     from posted, jsonb_array_elements_text(added) as recipient
     where status = 'pending' and not recipients ? recipient
 ),
@@ -405,21 +407,24 @@ turned as (
 -- A question is put into the inbox of those who are brought in, unless it follows another one.
 brought as (
     insert into handraise.inbox as i (
-        urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation, aside
+        urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation, aside, asked_at, takes_votes,
+        kind, tool, taken_by, taken_until
     )
     select
         f.urgency, f.likeness, false, moved.follows is null, moved.workspace, moved.id, b.recipient, moved.asker,
-        moved.conversation, moved.aside
+        moved.conversation, moved.aside, f.asked_at, f.takes_votes, f.kind, f.tool, moved.taken_by, moved.taken_until
     from moved
     cross join jsonb_array_elements_text(moved.brought) as b (recipient)
     join handraise.inbox as f on f.workspace = moved.workspace and f.question_id = moved.id and f.main
-    on conflict (workspace, question_id, recipient) do update set open = excluded.open, step = null, aside = excluded.aside
+    on conflict (workspace, question_id, recipient) do update
+    set open = excluded.open, step = null, aside = excluded.aside, taken_by = excluded.taken_by,
+        taken_until = excluded.taken_until
 ),
 put_aside as (
     update handraise.inbox as i
-    set aside = moved.aside
+    set aside = moved.aside, taken_by = moved.taken_by, taken_until = moved.taken_until
     from moved
-    where moved.kind in ('set_aside', 'put_back', 'hand_over') and i.workspace = moved.workspace and i.question_id = moved.id
+    where moved.kind in ('set_aside', 'put_back', 'hand_over', 'take', 'release') and i.workspace = moved.workspace and i.question_id = moved.id
         and not coalesce(moved.brought ? i.recipient, false)
 ),
 -- Who is asked from now on, because a vote has opened another stage.

@@ -16,10 +16,13 @@ from handraise.backends.postgres.connections import is_lost
 from handraise.backends.postgres.database import KEEPER_ROLE, Database
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
+from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.parameters import (
+    count_query,
     draft_values,
     grant_query,
+    is_indexed,
     json_text,
     move_values,
     page_query,
@@ -28,6 +31,7 @@ from handraise.backends.sql.parameters import (
     taken_back_data,
     to_json,
     urgent_query,
+    view_query,
 )
 from handraise.backends.sql.rows import (
     moved_question,
@@ -49,10 +53,13 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import ORPHAN_RECORD, Move, already_replaced, same_question
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import Order, ViewCounts, counted_views
+from handraise.model.people import Responder
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, stop_from_json, tool_of
 from handraise.model.workspace_events import WorkspaceEvent
@@ -61,8 +68,11 @@ from handraise.ports import (
     MAX_EVENTS_SCANNED,
     Durability,
     Filter,
+    IndexBatch,
+    IndexEntry,
     Inserted,
     QueueStats,
+    SearchPage,
     SettledPage,
     WaitingPage,
     WorkspaceEventSearch,
@@ -71,6 +81,7 @@ from handraise.ports import (
 _log = logging.getLogger(__name__)
 
 STATEMENTS = load_statements("handraise.backends.postgres")
+VIEW_STATEMENTS = load_statements("handraise.backends.postgres", "views.sql")
 LEDGER = load_statements("handraise.backends.postgres", "ledger.sql")
 
 _WORKSPACES_AT_ONCE = 1_000
@@ -93,6 +104,7 @@ class PostgresStore:
         self._removes: bool | None = None
         self._database = database
         self._allowances = QuotaCache()
+        self._search = PostgresSearchIndex(database)
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
@@ -134,10 +146,21 @@ class PostgresStore:
         rows = await self._fetch(where.workspace, name, **values)
         return [stored_question(row) for row in rows]
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
+        if not is_indexed(where, order):
+            name = "view_all" if where.recipient is None else "view_by_recipient"
+            values = view_query(where, after=after, limit=limit, order=order)
+            return waiting_page(await self._fetch_view(where.workspace, name, **values), limit, order)
         name, values = urgent_query(where, after=after, limit=limit)
         return waiting_page(await self._fetch(where.workspace, name, **values), limit)
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        (row,) = await self._fetch_view(workspace, "count_views", **count_query(recipient))
+        return counted_views(row, more=row["more"])
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -151,6 +174,24 @@ class PostgresStore:
         if edge is not None and where.ending.is_before(rows[0]["edge_at"]):
             edge = None
         return settled_page(placed, edge, limit)
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        return await self._search.search(where, query, after=after, limit=limit)
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces that are not indexed up to their ends; see the port."""
+        return await self._search.unindexed(limit=limit)
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """Questions to be indexed; see the port."""
+        return await self._search.next_to_index(workspace, limit=limit)
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index questions; see the port."""
+        return await self._search.put_in_index(workspace, entries, after=after, cursor=cursor)
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
         """How questions ended; see the port."""
@@ -525,6 +566,11 @@ class PostgresStore:
     async def _due_workspaces(self) -> list[str]:
         rows = await self._database.fetch(STATEMENTS["due_workspaces"], at_most=_WORKSPACES_AT_ONCE)
         return list(dict.fromkeys(row["workspace"] for row in rows))
+
+    async def _fetch_view(self, workspace: str, name: str, /, **values: Any) -> list[Any]:
+        return await self._database.fetch_in(
+            workspace, VIEW_STATEMENTS[name], **{"workspace": workspace, **values}
+        )
 
     async def _fetch(self, workspace: str, name: str, /, **values: Any) -> list[Any]:
         return await self._database.fetch_in(

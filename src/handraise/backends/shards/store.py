@@ -16,17 +16,23 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import Order, ViewCounts
+from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     Durability,
     Filter,
+    IndexBatch,
+    IndexEntry,
     Inserted,
     QueueStats,
+    SearchPage,
     SettledPage,
     WaitingPage,
     WorkspaceEventSearch,
@@ -109,16 +115,51 @@ class ShardedStore:
             where.workspace, lambda ports: ports.store.pending(where, after=after, limit=limit)
         )
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
         return await self._router.read(
-            where.workspace, lambda ports: ports.store.by_urgency(where, after=after, limit=limit)
+            where.workspace,
+            lambda ports: ports.store.by_urgency(where, after=after, limit=limit, order=order),
         )
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        return await self._router.read(workspace, lambda ports: ports.store.count_views(workspace, recipient))
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
         return await self._router.read(
             where.workspace, lambda ports: ports.store.settled(where, after=after, limit=limit)
+        )
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        return await self._router.read(
+            where.workspace, lambda ports: ports.store.search(where, query, after=after, limit=limit)
+        )
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces that are not indexed up to their ends, of every shard that answers; see the port."""
+        found = await self._router.call_each("search", lambda ports: ports.store.unindexed(limit=limit))
+        return [workspace for each in found for workspace in each]
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """Questions to be indexed; see the port."""
+        return await self._router.read(
+            workspace, lambda ports: ports.store.next_to_index(workspace, limit=limit)
+        )
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index questions; see the port."""
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.store.put_in_index(workspace, entries, after=after, cursor=cursor),
+            is_noop=lambda done: not done,
+            place=False,
         )
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:

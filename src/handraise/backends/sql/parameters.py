@@ -15,12 +15,16 @@ from handraise.model.deliveries import Delivery, Try
 from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import TAKEN_FOR, Move, NewGrant
+from handraise.model.pending_views import Order
+from handraise.model.people import Responder
 from handraise.model.questions import Draft, Need, Question
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT, Seal
+from handraise.model.search_words import asker_tag, conversation_tag, responder_tags, workspace_tag
 from handraise.model.timelines import Step, steps_to_json
+from handraise.model.urgency import RISKS
 from handraise.model.workspace_events import Change
-from handraise.ports import MAX_EVENTS_SCANNED, Filter, OutboxEntry
+from handraise.ports import MAX_EVENTS_SCANNED, MAX_PLACES_COUNTED, MAX_PLACES_SCANNED, Filter, OutboxEntry
 
 FOR_GOOD = 253_402_300_799_000_000
 """The instant that stands for never: the end of the year 9999, in microseconds since 1970."""
@@ -179,6 +183,40 @@ def urgent_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, 
     return name.replace("pending", "urgent"), {**values, "urgency": urgency}
 
 
+def is_indexed(where: Filter, order: Order) -> bool:
+    """Whether an index has exactly this list, so that it needs no view."""
+    return order == "urgency" and not where.filters.any
+
+
+def view_query(where: Filter, *, after: str | None, limit: int, order: Order) -> dict[str, Any]:
+    """The parameters of a page of a view; an extra row shows that there are more."""
+    rank, last = read_cursor(after)
+    _, values = page_query(where, after=last, limit=limit + 1)
+    filters = where.filters
+    return {
+        **values,
+        "aside": where.aside or filters.view == "snoozed",
+        "rank": rank,
+        "order": order,
+        "view": filters.view,
+        "kind": filters.kind,
+        "risk": None if filters.risk is None else RISKS[filters.risk],
+        "tool": filters.tool,
+        "expires_within": filters.expires_within,
+        "older_than": filters.older_than,
+        "scanned": MAX_PLACES_SCANNED,
+    }
+
+
+def count_query(recipient: Responder) -> dict[str, Any]:
+    """The parameters that count a person's questions by view."""
+    return {
+        "person": recipient.id,
+        "principals": ["*", *recipient.principals],
+        "scanned": MAX_PLACES_COUNTED,
+    }
+
+
 def settled_query(where: Filter, *, limit: int) -> dict[str, Any]:
     """The parameters of a page of settled questions except its place; an extra row shows that there are more."""
     return {
@@ -195,6 +233,27 @@ def settled_query(where: Filter, *, limit: int) -> dict[str, Any]:
         "looked": MAX_EVENTS_SCANNED,
         "limit": limit + 1,
     }
+
+
+def search_values(where: Filter, *, after: str | None, limit: int) -> tuple[dict[str, Any], list[list[str]]]:
+    """The parameters of a search except its words; and lists of tags, of each of which a question must have one."""
+    tags = [[workspace_tag(where.workspace)]]
+    if where.asker is not None:
+        tags.append([asker_tag(where.asker)])
+    if where.conversation is not None:
+        tags.append([conversation_tag(where.conversation)])
+    if where.recipient is not None:
+        tags.append(responder_tags(where.recipient))
+    values = {
+        "workspace": where.workspace,
+        "conversation": where.conversation,
+        "asker": where.asker,
+        "person": where.recipient.id if where.recipient else None,
+        "principals": list(where.recipient.principals) if where.recipient else [],
+        "after": after,
+        "limit": limit + 1,
+    }
+    return values, tags
 
 
 def change_values(change: Change) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.passkey_signatures import Passkey
+from handraise.model.pending_views import Order
 from handraise.model.policy_versions import PolicyVersion, Suspension
 from handraise.model.questions import Aside, Need, Question, Vote, changed, needs_from_json, restored
 from handraise.model.receipts import UsableApproval
@@ -232,10 +233,10 @@ def asked_of(row: Row) -> Json:
     }
 
 
-def waiting_page(rows: Sequence[Row], limit: int) -> WaitingPage:
-    """A page of places in the order of urgency."""
+def waiting_page(rows: Sequence[Row], limit: int, order: Order = "urgency") -> WaitingPage:
+    """A page of places in this order."""
     names = ("urgency", "id", "likeness", "asker", "conversation")
-    return paged([Waiting(*(row[name] for name in names)) for row in rows], limit)
+    return paged([Waiting(*(row[name] for name in names)) for row in rows], limit, order)
 
 
 def moved_question(move: Move, row: Row) -> Question:

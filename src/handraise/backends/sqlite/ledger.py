@@ -22,6 +22,7 @@ _OF_QUESTION = (
     "erase_standing_answers",
     "erase_salt",
     "erase_requests",
+    "unindex",
 )
 
 
@@ -53,7 +54,10 @@ class SqliteLedger(SqlLedger):
         """Erase questions; see the port."""
 
         async def work(run: Run) -> list[str]:
-            return [each for each in sorted(question_ids) if await _erase(run, each, by)]
+            erased = [each for each in sorted(question_ids) if await _erase(run, each, by)]
+            if erased:
+                await run("merge_index")  # until then, the index keeps deleted words in its blocks
+            return erased
 
         return await self._executor.transact(workspace, work)
 

@@ -17,7 +17,16 @@ from handraise.backends.sqlite.timestamps import length, micros
 _PACKAGE = "handraise.backends.sqlite"
 STATEMENTS = {
     name: statement
-    for file in ("statements.sql", "directory.sql", "outbox.sql", "ledger.sql", "policies.sql", "files.sql")
+    for file in (
+        "statements.sql",
+        "directory.sql",
+        "outbox.sql",
+        "ledger.sql",
+        "policies.sql",
+        "files.sql",
+        "search.sql",
+        "views.sql",
+    )
     for name, statement in load_statements(_PACKAGE, file).items()
 }
 PARTS = {

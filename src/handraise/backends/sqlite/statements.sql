@@ -56,7 +56,7 @@ returning asked_at, follows;
 -- Put a new question into the inbox of its recipients, and of those it will be escalated to when it is time.
 insert into inbox (
     workspace, question_id, recipient, asker, conversation, main, open, step, due_at, unheard_at, urgency, likeness,
-    topic_key, follows
+    topic_key, follows, asked_at, kind, tool, takes_votes
 )
 select
     q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0,
@@ -75,13 +75,15 @@ select
             then q.heard_at + cast((q.heartbeat + q.ruling ->> '$.close_orphans') * 1000000 as integer)
     end,
     :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness,
-    case when r.key = 0 and q.follows is null then q.topic_key end, case when r.key = 0 then q.follows end
+    case when r.key = 0 and q.follows is null then q.topic_key end, case when r.key = 0 then q.follows end,
+    q.asked_at, q.form ->> '$.kind', q.form ->> '$.action.tool', q.quorum > 1 or q.needs is not null
 from questions as q, json_each(case q.recipients when '[]' then '["*"]' else q.recipients end) as r
 where q.workspace = :workspace and q.id = :id
 union all
 select
     q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null, null,
-    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null
+    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null,
+    q.asked_at, q.form ->> '$.kind', q.form ->> '$.action.tool', q.quorum > 1 or q.needs is not null
 from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
 where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
     and t.value not in (select value from json_each(q.recipients) union all select value from json_each(q.added))
@@ -89,7 +91,8 @@ group by t.value
 union all
 select
     q.workspace, q.id, a.value, q.asker, q.conversation, 0, q.follows is null, null, null, null,
-    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null
+    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null,
+    q.asked_at, q.form ->> '$.kind', q.form ->> '$.action.tool', q.quorum > 1 or q.needs is not null
 from questions as q, json_each(q.added) as a
 where q.workspace = :workspace and q.id = :id and a.value not in (select value from json_each(q.recipients));
 
@@ -148,17 +151,22 @@ returning outcome ->> '$.replaced_by' is :replaced_by as is_withdrawn, outcome, 
 -- name: bring_in
 -- Put a question into the inbox of others, too. One that follows another question is in nobody's inbox.
 insert into inbox (
-    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, aside
+    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, aside, asked_at, kind,
+    tool, takes_votes, taken_by, taken_until
 )
-select i.workspace, i.question_id, b.value, i.asker, i.conversation, 0, i.follows is null, null, null, i.urgency, i.likeness, i.aside
+select
+    i.workspace, i.question_id, b.value, i.asker, i.conversation, 0, i.follows is null, null, null, i.urgency, i.likeness,
+    i.aside, i.asked_at, i.kind, i.tool, i.takes_votes, i.taken_by, i.taken_until
 from inbox as i, json_each(:brought) as b
 where i.workspace = :workspace and i.question_id = :id and i.main
 on conflict do update set open = excluded.open, step = null;
 
 -- name: put_aside
--- Keep in the inbox who does not want a question there.
+-- Keep in the inbox who does not want a question there, and who is working on it.
 update inbox
-set aside = (select q.aside from questions as q where q.workspace = :workspace and q.id = :id)
+set (aside, taken_by, taken_until) = (
+    select q.aside, q.taken_by, q.taken_until from questions as q where q.workspace = :workspace and q.id = :id
+)
 where workspace = :workspace and question_id = :id;
 
 -- name: settle

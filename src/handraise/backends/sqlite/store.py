@@ -12,8 +12,10 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.sql.parameters import (
+    count_query,
     draft_values,
     grant_query,
+    is_indexed,
     move_values,
     page_query,
     ruling_values,
@@ -21,6 +23,7 @@ from handraise.backends.sql.parameters import (
     taken_back_data,
     to_json,
     urgent_query,
+    view_query,
 )
 from handraise.backends.sql.rows import (
     from_json,
@@ -39,6 +42,7 @@ from handraise.backends.sql.rows import (
 )
 from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
+from handraise.backends.sqlite.search_index import SqliteSearchIndex
 from handraise.backends.sqlite.statements import run
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.agreement import newly_asked
@@ -57,9 +61,12 @@ from handraise.model.lifecycle import (
     shared_record,
 )
 from handraise.model.outcomes import Outcome
+from handraise.model.pending_views import Order, ViewCounts, counted_views
+from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
+from handraise.model.search_words import SearchQuery
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, tool_of
 from handraise.model.timelines import steps_from_json
@@ -71,8 +78,11 @@ from handraise.ports import (
     Clock,
     Durability,
     Filter,
+    IndexBatch,
+    IndexEntry,
     Inserted,
     QueueStats,
+    SearchPage,
     SettledPage,
     WaitingPage,
     WorkspaceEventSearch,
@@ -112,6 +122,7 @@ class SqliteStore:
         self._file_system = file_system
         self._clock = clock
         self._hand = 0
+        self._search = SqliteSearchIndex(connections, self._now)
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
@@ -170,11 +181,22 @@ class SqliteStore:
         rows = await self._fetch(name, **values)
         return [stored_question(row) for row in rows]
 
-    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(
+        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
+    ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
+        if not is_indexed(where, order):
+            rows = await self._fetch("view", **view_query(where, after=after, limit=limit, order=order))
+            return waiting_page(rows, limit, order)
         name, values = urgent_query(where, after=after, limit=limit)
         rows = await self._fetch(name, **values)
         return waiting_page(rows, limit)
+
+    async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
+        """How many questions are in each view; see the port."""
+        rows = await self._fetch("count_views", workspace=workspace, **count_query(recipient))
+        numbers = {row["view"]: row["number"] for row in rows}
+        return counted_views(numbers, more=any(row["more"] for row in rows))
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -192,6 +214,24 @@ class SqliteStore:
             return settled_page(placed, str(edge[0]) if edge else None, limit)
 
         return await self._connections.read(work)
+
+    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
+        """Questions with these words; see the port."""
+        return await self._search.search(where, query, after=after, limit=limit)
+
+    async def unindexed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces that are not indexed up to their ends; see the port."""
+        return await self._search.unindexed(limit=limit)
+
+    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
+        """Questions to be indexed; see the port."""
+        return await self._search.next_to_index(workspace, limit=limit)
+
+    async def put_in_index(
+        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
+    ) -> bool:
+        """Index questions; see the port."""
+        return await self._search.put_in_index(workspace, entries, after=after, cursor=cursor)
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
         """How questions ended; see the port."""
@@ -664,7 +704,7 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
             data = {**data, "to": list(asked)}
     if move.to:
         run(connection, "bring_in", brought=list(move.to), **place)
-    if move.kind in ("set_aside", "put_back", "hand_over"):
+    if move.kind in ("set_aside", "put_back", "hand_over", "take", "release"):
         run(connection, "put_aside", **place)
     if move.kind in ("ask_back", "reply"):
         run(connection, "turn", asked_back=rows[0]["asked_back"] > 0, **place)
@@ -726,7 +766,7 @@ def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection
                 continue
             if run(connection, "remove", before=before, **place):
                 run(connection, "note_removal", what="removed", actor=None, now=now, **place)
-                for name in ("remove_events", "remove_deliveries", "erase_salt"):
+                for name in ("remove_events", "remove_deliveries", "erase_salt", "unindex"):
                     run(connection, name, **place)
                 run(connection, "remove_references", now=now, **place)
                 removed += 1

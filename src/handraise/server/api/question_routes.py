@@ -13,6 +13,7 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.durations import span_of
 from handraise.model.errors import (
     AlreadySettled,
     InvalidAnswer,
@@ -24,14 +25,16 @@ from handraise.model.errors import (
 )
 from handraise.model.events import Event
 from handraise.model.evidence import CLIENT_ASSERTED, SESSION
+from handraise.model.forms import Risk
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.pending_views import LONGEST, OF_A_PERSON, FormKind, Order, PendingFilters, ViewName
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.thread_messages import without_notes
 from handraise.model.validation import check_answer
-from handraise.ports.desk import Order, Page
+from handraise.ports.desk import Page
 from handraise.ports.settled_filter import Ended
 from handraise.server.api.responses import After, Limit, QuestionId, Wait, reply, seconds
 from handraise.server.auth.authenticator import (
@@ -66,6 +69,7 @@ from handraise.wire.records import (
     QuestionRecord,
     RecoveredRecord,
     RunDueRecord,
+    ViewCountsRecord,
     WithdrawnRecord,
 )
 from handraise.wire.requests import (
@@ -143,8 +147,22 @@ async def list_questions(
         Literal["pending", "settled"], Query(description="pending or settled questions")
     ] = "pending",
     order: Annotated[
-        Order, Query(description="pending questions by age, oldest first, or by urgency")
+        Order,
+        Query(description="pending questions by age, oldest first; by urgency; newest first; by expiry"),
     ] = "age",
+    view: Annotated[ViewName | None, Query(description="a view of pending questions")] = None,
+    kind: Annotated[FormKind | None, Query(description="only pending questions with such a form")] = None,
+    risk: Annotated[Risk | None, Query(description="only pending approvals of this risk")] = None,
+    tool: Annotated[
+        str | None, Query(max_length=200, description="only pending approvals of this tool")
+    ] = None,
+    expires_within: Annotated[
+        str | None, Query(max_length=40, description="only pending questions that expire so soon, such as 2h")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        Query(max_length=40, description="only pending questions that have waited so long, such as 1d"),
+    ] = None,
     aside: Annotated[
         bool, Query(description="pending questions that you set aside, instead of those in your inbox")
     ] = False,
@@ -166,7 +184,8 @@ async def list_questions(
 ) -> Response:
     """List pending questions, oldest first: an agent's own, or those a person may answer; an administrator gets all.
 
-    `order=urgency` is the order of an inbox: escalated ones first, then by expiry, by risk, and by age.
+    `order=urgency` is the order of an inbox: escalated ones first, then by expiry, by risk, and by age. The views `mine`,
+    `vote_missing` and `snoozed` are about one person, so an administrator gives a `recipient`.
     `status=settled` lists settled questions, the last settled first: an agent's own, or those a person may see.
     `since`, `until`, `outcome` and `by` limit it to those that ended then, like this, and by this person; give the same
     for every page.
@@ -194,13 +213,23 @@ async def list_questions(
             return reply(QuestionPage(items=()))
         asker = caller.agent
     elif recipient is not None or not caller.is_admin:
-        _check_by(caller, recipient)
+        check_by(caller, recipient)
         whose = caller.person.responder
     ending = {"since": since, "until": until, "outcome": outcome, "by": by}
     if status == "pending" and (given := [name for name, value in ending.items() if value is not None]):
         raise InvalidRequest([Problem(f"query.{name}", "is for status=settled") for name in given])
+    filters = PendingFilters(
+        view=view,
+        kind=kind,
+        risk=risk,
+        tool=tool,
+        expires_within=_span("expires_within", expires_within),
+        older_than=_span("older_than", older_than),
+    )
+    if filters.view in OF_A_PERSON and whose is None:
+        raise InvalidRequest([Problem("query.view", "is about one person: give yourself as the recipient")])
     look: Callable[..., Awaitable[Page[Question]]] = (
-        partial(desk.list_pending, order=order, aside=aside)
+        partial(desk.list_pending, order=order, aside=aside, filters=filters)
         if status == "pending"
         else partial(desk.list_settled, since=since, until=until, outcome=outcome, by=by)
     )
@@ -210,6 +239,12 @@ async def list_questions(
         raise InvalidRequest([Problem("query.after", "is not a cursor of these pages")]) from None
     records = tuple(record_of(caller, question) for question in page.items)
     return reply(QuestionPage(items=records, next=page.next))
+
+
+@router.get("/views", response_model=ViewCountsRecord)
+async def count_views(ctx: Context, caller: CurrentPerson) -> Response:
+    """Count the questions in your inbox and in each view of it, up to 500 each."""
+    return reply(ViewCountsRecord.of(await desk_of(ctx, caller).count_views(caller.person.responder)))
 
 
 @router.get("/questions/{question_id}", response_model=QuestionRecord)
@@ -347,7 +382,7 @@ async def withdraw_question(
     by = None
     if isinstance(caller, PersonCaller) or body.by is not None:
         admin = await admin_of(request)
-        _check_by(admin, body.by)
+        check_by(admin, body.by)
         by = admin.person.responder
     await visible(ctx, caller, question_id)
     try:
@@ -443,7 +478,7 @@ async def mark_sent(ctx: Context, agent: CurrentAgent, question_id: QuestionId, 
 )
 async def take_back(ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: TakeBack) -> Response:
     """Take back an approval that is not consumed. Allowed to those who gave it and to administrators."""
-    _check_by(caller, body.by)
+    check_by(caller, body.by)
     await visible(ctx, caller, question_id)
     question = await desk_of(ctx, caller).take_back(
         question_id, by=caller.person.responder, reason=body.reason
@@ -561,7 +596,7 @@ def _state(question: Question) -> OutcomeState:
 
 def provenance_of(caller: PersonCaller, body: ResponseRequest) -> Provenance:
     """The provenance of an answer. The evidence is that of the session, or less if the client says less."""
-    _check_by(caller, body.by)
+    check_by(caller, body.by)
     evidence = caller.session.evidence
     if body.evidence == CLIENT_ASSERTED:
         evidence = CLIENT_ASSERTED
@@ -576,7 +611,20 @@ def provenance_of(caller: PersonCaller, body: ResponseRequest) -> Provenance:
     )
 
 
-def _check_by(caller: PersonCaller, by: str | None) -> None:
+def _span(name: str, text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    try:
+        span = span_of(text)
+    except (ValueError, OverflowError):
+        span = timedelta.max
+    if span > LONGEST:
+        raise InvalidRequest([Problem(f"query.{name}", "expected a duration such as 90s, 2h or 3d")])
+    return span
+
+
+def check_by(caller: PersonCaller, by: str | None) -> None:
+    """Refuse a request in the name of somebody else."""
     if by not in (None, caller.person.id):
         raise PermissionDenied(caller.person.id, "you can only act in your own name")
 

@@ -29,10 +29,12 @@ from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.heartbeat_cases import HeartbeatCases, OrphanCases
 from handraise.testing.contract.key_alias_cases import KeyAliasCases
+from handraise.testing.contract.pending_view_cases import PendingViewCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
 from handraise.testing.contract.receipt_cases import ReceiptCases, RuledReceiptCases
 from handraise.testing.contract.report_cases import ReportCases, StoppedReportCases
+from handraise.testing.contract.search_cases import SearchCases
 from handraise.testing.contract.send_back_cases import ReplacingCases, SendBackCases
 from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.sharing_cases import (
@@ -93,6 +95,8 @@ class QuestionContract(
     TimelineCases,
     ViewCases,
     SettledCases,
+    SearchCases,
+    PendingViewCases,
     ReceiptCases,
 ):
     """What a desk promises on a store and a bus alone. The backend of the `backend` fixture needs only `open`."""

@@ -13,6 +13,7 @@ import pytest
 
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import BrokenChain, Sealer
+from handraise.desk.search_indexer import SearchIndexer
 from handraise.model.audit_verification import Verdict, verify
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits, QuestionOptions, compose
@@ -21,7 +22,8 @@ from handraise.model.lifecycle import answer_move
 from handraise.model.people import Responder
 from handraise.model.questions import Question, Ref
 from handraise.model.seals import NOTHING_BEFORE, Hold, Rule, Seal, Signer
-from handraise.ports import Backend
+from handraise.model.search_words import indexed_tags, indexed_words, query_of
+from handraise.ports import Backend, Filter, IndexEntry
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, ContractFixtures
 from handraise.testing.contract.workspace_event_cases import WorkspaceEventCases
@@ -217,6 +219,20 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
         again = await _post(ports, workspace, "q-2", recipients=["ana"], key="k")
         assert again.id == "q-2"
         assert await ports.store.join(again.ref, by="agent", key="k2")
+
+    async def test_the_words_of_an_erased_question_are_gone(self, ports: Backend, workspace: str) -> None:
+        store, where, query = ports.store, Filter(workspace=workspace), query_of("canary")
+        assert query is not None
+        question = await _post(ports, workspace, "q-1", context="Canary")
+        await SearchIndexer(store).catch_up(workspace, batches=9)
+        assert (await store.search(where, query, after=None, limit=9)).questions == [question]
+        assert await ports.ledger.erase(workspace, ["q-1"], by="op") == ["q-1"]
+        # One that read it before, and comes too late, puts nothing in again.
+        late = IndexEntry("q-1", indexed_words(question), indexed_tags(question))
+        after = (await store.next_to_index(workspace, limit=1)).after
+        await store.put_in_index(workspace, [late], after=after, cursor=after)
+        await _post(ports, workspace, "q-1")
+        assert (await store.search(where, query, after=None, limit=9)).questions == []
 
     async def test_a_persons_questions_are_those_that_name_them_or_that_they_had_a_part_in(
         self, ports: Backend, workspace: str

@@ -9,7 +9,7 @@
 --   * Of a secret, only the digest is kept.
 --
 -- In this order: the workspace; questions, their inbox, events and grants; the directory of people and agents;
--- deliveries; the archive; shards; the audit trail; erasing; row-level security; rights.
+-- deliveries; the archive; shards; the audit trail; full-text search; erasing; row-level security; rights.
 
 
 -- == The workspace of a transaction ==
@@ -146,6 +146,9 @@ create table handraise.inbox (
     -- Of the main row: when the question is closed because nobody waits for it, or put off if its asker was heard from
     -- meanwhile. Null if the policy does not close it.
     unheard_at    timestamptz,
+    asked_at      timestamptz not null default now(),
+    -- Who is working on the answer, and until when, as in `questions`.
+    taken_until   timestamptz,
     -- Escalated questions first, then by expiry, then by risk: see the function `urgency`. The default is for a question
     -- that is neither escalated nor an approval, and never expires.
     urgency       bigint  not null default 1130297953353731,
@@ -154,11 +157,16 @@ create table handraise.inbox (
     step          smallint,
     main          boolean not null,
     open          boolean not null,
+    -- Whether an answer is a vote. This, the kind and the tool are for views, which must not read the question.
+    takes_votes   boolean not null default false,
     workspace     text collate "C" not null,
     question_id   text collate "C" not null,
     recipient     text collate "C" not null,
     asker         text collate "C" not null,
     conversation  text collate "C",
+    kind          text collate "C",
+    tool          text collate "C",
+    taken_by      text collate "C",
     -- As in `questions`.
     aside         jsonb,
     -- Of the main row: the topic of a question that others can follow, or the question that this one follows.
@@ -276,6 +284,26 @@ create function handraise.urgency(expires_at timestamptz, form json, is_escalate
             when form ->> 'risk' = 'low' then 2
             else 1
         end;
+
+-- Whether a row of the inbox is in a view, except for whether it is set aside; see `handraise.model.pending_views`. The
+-- numbers are those of `urgency`: 2^51 is added while it is the asker's turn, 2^50 unless it was escalated.
+create function handraise.is_in_view(i handraise.inbox, view text, person text, now timestamptz) returns boolean
+    language sql stable parallel safe
+    return case view
+        when 'urgent' then i.urgency < 2251799813685248 and (
+            i.urgency < 1125899906842624
+            or i.urgency % 4 = 0
+            or i.urgency % 1125899906842624 / 4 <= extract(epoch from now + interval '1 hour')
+        )
+        when 'approvals' then i.kind = 'approval'
+        when 'mine' then i.recipient = person or coalesce(i.taken_by = person and i.taken_until > now, false)
+        when 'vote_missing' then i.takes_votes and i.urgency < 2251799813685248 and not exists (
+            select from handraise.questions as q
+            where q.workspace = i.workspace and q.id = i.question_id and q.votes ? person
+        )
+        when 'agents_turn' then i.urgency >= 2251799813685248
+        else true
+    end;
 
 -- When the next step of a timeline is due; null if none is left. After a late step, the next one waits at least ten
 -- minutes, or as long as was planned between the two if that is less.
@@ -1956,6 +1984,176 @@ begin atomic
 end;
 
 
+-- == Full-text search ==
+
+-- The words of each question, and tags that say where it belongs and who may ever see it. A tag begins with '=', which no
+-- word does. Python makes the words, so that all engines find the same. A worker fills this from the events, beside the
+-- statements that ask and settle, and a search first has its workspace brought up to date.
+create table handraise.search_entries (
+    workspace     text     collate "C" not null,
+    question_id   text     collate "C" not null,
+    words         tsvector not null,
+    primary key (workspace, question_id)
+);
+
+-- Without a list of what is not in the index yet: a search would have to read that too.
+create index search_entries_by_words on handraise.search_entries using gin (words) with (fastupdate = off);
+
+-- Row-level security keeps a search from using the index, as its operator is not known to be safe. So `find_words` looks as
+-- the owner, and keeps to the workspace itself.
+create policy found_by_words on handraise.search_entries for select to current_user using (true);
+
+-- Up to which event a workspace is in the index.
+create table handraise.search_progress (
+    transaction   xid8   not null,
+    number        bigint not null,
+    workspace     text   collate "C" primary key
+);
+
+-- The newest questions of a workspace, before an id, that fit a query. First the newest `walked` are read one by one, and if a
+-- tenth of what is wanted is among them, up to ten times as many: a frequent word is found there. For what is rarer, the index
+-- is the faster way; for a frequent word it would return nearly all questions.
+create function handraise.find_words(workspace text, query tsquery, before text, wanted integer, walked integer)
+    returns setof text
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+    set plan_cache_mode = force_custom_plan
+    set enable_seqscan = off
+    set enable_indexscan = on
+    set enable_bitmapscan = off
+    set enable_sort = on
+    set work_mem = '32MB'
+as $$
+declare
+    -- If a workspace is set, then only in that one.
+    home text := case when find_words.workspace = coalesce(handraise.workspace(), find_words.workspace) then find_words.workspace end;
+    edge text := find_words.before;
+    steps integer[] := array[find_words.walked, 9 * find_words.walked];
+    step integer;
+    walked_to text;
+    found_so_far text[] := '{}';
+begin
+    foreach step in array steps loop
+        walked_to := null;
+        select n.question_id into walked_to
+        from handraise.search_entries as n
+        where n.workspace = home and (edge is null or n.question_id < edge)
+        order by n.question_id desc
+        offset step - 1
+        limit 1;
+        found_so_far := found_so_far || array(
+            select s.question_id
+            from handraise.search_entries as s
+            where s.workspace = home and (edge is null or s.question_id < edge)
+                and (walked_to is null or s.question_id >= walked_to) and s.words @@ find_words.query
+            order by s.question_id desc
+            limit find_words.wanted - cardinality(found_so_far)
+        );
+        edge := walked_to;
+        exit when edge is null or cardinality(found_so_far) >= find_words.wanted
+            or 10 * cardinality(found_so_far) < find_words.wanted;
+    end loop;
+    return query select unnest(found_so_far);
+    if cardinality(found_so_far) < find_words.wanted and edge is not null then
+        -- These end with the function.
+        perform set_config('enable_indexscan', 'off', true), set_config('enable_bitmapscan', 'on', true);
+        return query
+        select s.question_id
+        from handraise.search_entries as s
+        where s.workspace = home and s.question_id < edge and s.words @@ find_words.query
+        order by s.question_id desc
+        limit find_words.wanted - cardinality(found_so_far);
+    end if;
+end
+$$;
+
+-- The workspaces with events after the one up to which they are in the index, walking from one to the next.
+create function handraise.unindexed_workspaces(at_most integer) returns setof text
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    home text := coalesce(current_setting('handraise.workspace', true), '');
+    walked text := '';
+    behind boolean;
+    found_so_far integer := 0;
+begin
+    loop
+        select least(
+            (
+                select q.workspace from handraise.questions as q
+                where q.workspace > walked order by q.workspace limit 1
+            ),
+            (
+                select x.workspace from handraise.archive_index as x
+                where x.workspace > walked order by x.workspace limit 1
+            )
+        )
+        into walked;
+        exit when walked is null or found_so_far >= at_most;
+        perform set_config('handraise.workspace', encode(convert_to(walked, 'UTF8'), 'hex'), true);
+        select coalesce((newest.transaction, newest.number) > (p.transaction, p.number), newest.number is not null)
+        into behind
+        from (select) as one
+        left join lateral (
+            select e.transaction, e.number
+            from handraise.events as e
+            where e.workspace = walked
+            order by e.transaction desc, e.number desc
+            limit 1
+        ) as newest on true
+        left join handraise.search_progress as p on p.workspace = walked;
+        if behind then
+            found_so_far := found_so_far + 1;
+            return next walked;
+        end if;
+    end loop;
+    perform set_config('handraise.workspace', home, true);
+end
+$$;
+
+-- Put questions into the index, and note the event up to which that is done; false if somebody else has done it. Erasing
+-- takes the same lock, so what it has erased is not put in again.
+create function handraise.index_questions(
+    workspace text, after_transaction xid8, after_number bigint, transaction xid8, number bigint, ids text[],
+    words text[]
+) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    last record;
+begin
+    perform pg_advisory_xact_lock(handraise.seal_lock(index_questions.workspace));
+    perform set_config(
+        'handraise.workspace', encode(convert_to(index_questions.workspace, 'UTF8'), 'hex'), true
+    );
+    select p.transaction, p.number into last
+    from handraise.search_progress as p
+    where p.workspace = index_questions.workspace;
+    if (last.transaction, last.number)
+        is distinct from (index_questions.after_transaction, index_questions.after_number)
+    then
+        return false;
+    end if;
+    insert into handraise.search_entries as s (workspace, question_id, words)
+    select index_questions.workspace, t.id, t.words::tsvector
+    from unnest(index_questions.ids, index_questions.words) as t (id, words)
+    where exists (
+            select from handraise.questions as q where q.workspace = index_questions.workspace and q.id = t.id
+        )
+        or exists (
+            select from handraise.archive_index as x where x.workspace = index_questions.workspace and x.id = t.id
+        )
+    on conflict (workspace, question_id) do update set words = excluded.words where s.words <> excluded.words;
+    insert into handraise.search_progress as p (transaction, number, workspace)
+    select index_questions.transaction, index_questions.number, index_questions.workspace
+    where index_questions.number is not null
+    on conflict (workspace) do update set transaction = excluded.transaction, number = excluded.number;
+    return true;
+end
+$$;
+
+
 -- == Archiving, removing and erasing ==
 -- These work inside one workspace after the other, as the owner is bound by row-level security too.
 
@@ -2202,6 +2400,7 @@ begin
         delete from handraise.deliveries as d where d.workspace = old.workspace and d.question_id = any (ids);
         perform handraise.remove_references(old.workspace, ids, now);
         delete from handraise.salts as s where s.workspace = old.workspace and s.question_id = any (ids);
+        delete from handraise.search_entries as s where s.workspace = old.workspace and s.question_id = any (ids);
         removed := removed + cardinality(ids);
     end loop;
     perform set_config('handraise.workspace', home, true);
@@ -2302,6 +2501,8 @@ begin
     delete from handraise.standing_answers as a
     where a.workspace = erase_questions.workspace and a.question_id = any (gone);
     delete from handraise.salts as s where s.workspace = erase_questions.workspace and s.question_id = any (gone);
+    delete from handraise.search_entries as s
+    where s.workspace = erase_questions.workspace and s.question_id = any (gone);
     -- What was answered to requests is kept for a day, in case they are made again.
     delete from handraise.requests as r
     where r.workspace = erase_questions.workspace
@@ -2456,7 +2657,8 @@ begin
     -- others remove what a server may not.
     grant select
         on handraise.migrations, handraise.archive_hand, handraise.archive_index, handraise.shards, handraise.shard,
-            handraise.numbering, handraise.seals, handraise.removals, handraise.retention
+            handraise.numbering, handraise.seals, handraise.removals, handraise.retention, handraise.search_entries,
+            handraise.search_progress
         to handraise_app;
     grant insert on handraise.changes to handraise_app;
     grant select, insert on handraise.events, handraise.salts, handraise.holds, handraise.policies to handraise_app;
@@ -2483,7 +2685,8 @@ begin
             handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.copy_settled,
             handraise.leave_copied, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
             handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep,
-            handraise.take_unused_files, handraise.forget_file, handraise.drop_blob
+            handraise.take_unused_files, handraise.forget_file, handraise.drop_blob, handraise.find_words,
+            handraise.unindexed_workspaces, handraise.index_questions
         to handraise_app;
     if to_regrole('handraise_keeper') is not null then
         grant usage on schema handraise to handraise_keeper;
@@ -2509,7 +2712,8 @@ revoke execute
         handraise.append_seal, handraise.note_removals, handraise.erase_questions, handraise.events_about,
         handraise.erase_person, handraise.note_change, handraise.shortest_keep, handraise.allow_app,
         handraise.remove_references,
-        handraise.take_unused_files, handraise.forget_file, handraise.drop_blob
+        handraise.take_unused_files, handraise.forget_file, handraise.drop_blob, handraise.find_words,
+        handraise.unindexed_workspaces, handraise.index_questions
     from public;
 
 do $$

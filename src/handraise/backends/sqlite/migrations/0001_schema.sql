@@ -2,8 +2,8 @@
 -- The whole schema: the same tables as in PostgreSQL, without an archive and shards. Instants are whole microseconds
 -- since 1970, JSON is text. Of a secret, only the digest is kept.
 --
--- In this order: migrations; questions, their inbox, events and grants; the directory of people and agents; by what right
--- somebody answers; deliveries; the audit trail.
+-- In this order: migrations; questions, their inbox, events and grants; full-text search; the directory of people and agents;
+-- by what right somebody answers; deliveries; the audit trail.
 
 -- What was applied to this file. `oldest_release` is the oldest one that works on the schema after it: that release may
 -- open the file.
@@ -176,6 +176,13 @@ create table inbox (
     -- Of the main row: the topic of a question that others can follow, or the question that this one follows.
     topic_key     text,
     follows       text,
+    -- For views: when it was asked, of what kind it is, its tool, whether an answer is a vote, and who is working on it.
+    asked_at      integer not null default 0,
+    kind          text,
+    tool          text,
+    takes_votes   integer not null default 0,
+    taken_by      text,
+    taken_until   integer,
     primary key (workspace, question_id, recipient)
 ) strict, without rowid;
 
@@ -265,6 +272,27 @@ create table standing_answers (
 
 create index standing_answers_by_topic on standing_answers (workspace, topic_key) where revoked_at is null;
 create index standing_answers_by_question on standing_answers (workspace, question_id);
+
+
+-- == Full-text search ==
+
+-- The words of each question, and tags that say where it belongs and who may ever see it. Python makes the words, so that all
+-- engines find the same: the tokenizer only cuts at spaces. They are filled from the events, beside the statements that ask
+-- and settle, and a search first brings its workspace up to date.
+create table search_entries (
+    number        integer primary key,
+    workspace     text    not null,
+    question_id   text    not null,
+    unique (workspace, question_id)
+) strict;
+
+create virtual table search_words using fts5 (words, tags, tokenize = 'ascii', columnsize = 0);
+
+-- Up to which event a workspace is in the index.
+create table search_progress (
+    workspace     text    primary key,
+    number        integer not null
+) strict, without rowid;
 
 
 -- == The directory: people, agents, sessions ==

@@ -12,6 +12,7 @@ from handraise.presentation.translation import gettext, gettext_noop
 _LISTS = {
     "/": gettext_noop("Waiting"),
     "/settled": gettext_noop("Settled"),
+    "/search": gettext_noop("Search"),
     "/aside": gettext_noop("Set aside"),
     "/conversation": gettext_noop("The conversation"),
 }

@@ -58,6 +58,7 @@ from handraise.server.web.inbox.search import (
 )
 from handraise.server.web.inbox.sharing_view import taken_text
 from handraise.server.web.inbox.stops_page import stop_views
+from handraise.server.web.inbox.view_bar import filters_of, order_of, view_bar
 from handraise.server.web.pages import PageRoute, live_page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -162,6 +163,11 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         number=sum(len(ids) for ids in found.items if ids[0] not in agents_turn),
         offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
         is_admin=caller.is_admin,
+        bar=view_bar(
+            view,
+            None if view.everything else await desk.count_views(caller.person.responder),
+            questions.values(),
+        ),
         rotas=await _rota_warnings(ctx, caller),
         away=await own_absence(ctx.directory, caller.person, now),
         suspended=await _suspended(ctx, caller),
@@ -194,11 +200,13 @@ async def rows_of(
         "conversation": view.conversation or None,
         "asker": view.agent or None,
         "recipient": _recipient(view, caller),
+        "filters": filters_of(view),
+        "order": order_of(view),
     }
 
     async def read(after: str | None) -> Page[Question]:
         try:
-            return await desk.list_pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **where)
+            return await desk.list_pending(after=after, limit=SEARCHED_AT_ONCE, **where)
         except ValueError:
             return Page([], None)  # the address continues from a place at which no page ended
 

@@ -12,11 +12,11 @@ from fastapi import Depends, Request
 
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Question
+from handraise.model.search_text import normalized, search_text
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.presentation.translation import gettext, pgettext
 from handraise.server.auth.authenticator import CurrentPerson
-from handraise.server.web.inbox.search_text import normalized, search_text
 
 AT_ONCE = 300
 """How many places of questions are read together."""
@@ -31,6 +31,7 @@ _LONGEST = 200
 _LONGEST_SHOWN = 60
 _MOST_CHOICES = 100
 _DIGITS = 3
+_FILTERS = ("view", "kind", "risk", "tool", "expires", "age", "sort")
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[str | None], Awaitable[Page[Question]]]
@@ -160,6 +161,9 @@ async def view_of(request: Request, caller: CurrentPerson) -> View:
         to=given("to"),
         after=given("after"),
         each=bool(given("each")),
+        extra=tuple((name, given(name)) for name in _FILTERS if given(name))
+        if request.url.path == "/"
+        else (),
         number=max(1, int(number)) if number.isdecimal() and len(number) <= _DIGITS else 1,
     )
 

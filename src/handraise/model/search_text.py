@@ -32,6 +32,8 @@ def _texts(question: Question) -> Iterator[str | None]:
     yield from _form_texts(question.form)
     outcome = question.outcome
     yield getattr(outcome, "by", None)
+    if question.report is not None:
+        yield question.report.text
     match outcome:
         case Answered(value=value):
             yield from _answer_texts(question.form, value)

@@ -1,0 +1,121 @@
+"""Views of pending questions: the ones that are built in, what else they can be filtered by, and their orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Literal, get_args
+
+from handraise.model.forms import Approval, Risk
+from handraise.model.questions import Question
+from handraise.model.stops import tool_of
+from handraise.model.urgency import ASKERS_TURN, NOT_ESCALATED, RISKS, urgency_of
+
+ViewName = Literal["urgent", "approvals", "mine", "vote_missing", "agents_turn", "snoozed"]
+"""The built-in views. `mine`, `vote_missing` and `snoozed` are about one person."""
+VIEWS: tuple[ViewName, ...] = get_args(ViewName)
+OF_A_PERSON = frozenset(("mine", "vote_missing", "snoozed"))
+
+FormKind = Literal["choice", "multi_choice", "open", "confirm", "form", "approval", "file"]
+Order = Literal["age", "urgency", "newest", "expiry"]
+"""`age` is the oldest first, `urgency` that of an inbox, `expiry` those first that expire first."""
+
+SOON = timedelta(hours=1)
+"""A question that expires within this time is urgent."""
+LONGEST = timedelta(days=3_650)
+"""The longest span of a filter."""
+MOST_COUNTED = 500
+"""Up to this number the questions of a view are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingFilters:
+    """What a list of pending questions is narrowed to. None does not filter."""
+
+    view: ViewName | None = None
+    kind: FormKind | None = None
+    risk: Risk | None = None
+    tool: str | None = None
+    expires_within: timedelta | None = None
+    older_than: timedelta | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is filtered."""
+        return any(getattr(self, each.name) is not None for each in fields(self))
+
+
+NO_FILTERS = PendingFilters()
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCounts:
+    """How many questions a person has in their inbox, and in each view of it; no more than `MOST_COUNTED` each.
+
+    `more` says that not all questions were looked at, so there may be others.
+    """
+
+    waiting: int
+    views: dict[ViewName, int]
+    more: bool = False
+
+
+def counted_views(numbers: Mapping[str, int], *, more: bool) -> ViewCounts:
+    """The numbers of questions in each view, and of all that wait, as a statement counted them."""
+    counts = {name: min(numbers.get(name, 0), MOST_COUNTED) for name in VIEWS}
+    return ViewCounts(min(numbers.get("waiting", 0), MOST_COUNTED), counts, more=more)
+
+
+def check_filters(filters: PendingFilters, *, has_person: bool) -> None:
+    """Refuse a view of one person's own questions if there is no such person, and a span that no question has."""
+    if filters.view in OF_A_PERSON and not has_person:
+        raise ValueError(f"the view {filters.view!r} is about one person: give a recipient")
+    for span in (filters.expires_within, filters.older_than):
+        if span is not None and not timedelta(0) <= span <= LONGEST:
+            raise ValueError(f"{span} is not between nothing and ten years")
+
+
+def rank_of(urgency: int, order: Order) -> int:
+    """The number by which an order sorts, before the id."""
+    if order == "urgency":
+        return urgency
+    return urgency % NOT_ESCALATED if order == "expiry" else 0
+
+
+def fits(question: Question, filters: PendingFilters, person: str | None, now: datetime) -> bool:
+    """Whether a pending question is in a view, except for whether it is set aside."""
+    urgency = urgency_of(question)
+    risk = RISKS[question.risk] if isinstance(question.form, Approval) else None
+    return (
+        (filters.kind is None or question.form.kind == filters.kind)
+        and (filters.risk is None or risk == RISKS[filters.risk])
+        and (filters.tool is None or tool_of(question) == filters.tool)
+        and (filters.expires_within is None or _ends_by(urgency, now + filters.expires_within))
+        and (filters.older_than is None or question.asked_at <= now - filters.older_than)
+        and _is_in_view(question, filters.view, person, now)
+    )
+
+
+def _is_in_view(question: Question, view: ViewName | None, person: str | None, now: datetime) -> bool:
+    urgency = urgency_of(question)
+    waits = urgency < ASKERS_TURN
+    match view:
+        case "urgent":
+            is_risky = urgency % 4 == RISKS["high"]
+            is_escalated = urgency % ASKERS_TURN < NOT_ESCALATED
+            return waits and (is_escalated or is_risky or _ends_by(urgency, now + SOON))
+        case "approvals":
+            return isinstance(question.form, Approval)
+        case "mine":
+            return person in question.audience or question.taker(now) == person
+        case "vote_missing":
+            return waits and question.takes_votes and all(vote.by != person for vote in question.votes)
+        case "agents_turn":
+            return not waits
+        case _:
+            return True
+
+
+def _ends_by(urgency: int, until: datetime) -> bool:
+    return urgency % NOT_ESCALATED // 4 <= until.timestamp()
