@@ -15,7 +15,7 @@ from tests.tiers import sized
 pytestmark = [
     pytest.mark.proof,
     pytest.mark.only_proof_of("two processes do not execute the same approval"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 ACTIONS = sized(gate=200, nightly=1_000)

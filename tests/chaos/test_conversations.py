@@ -15,7 +15,7 @@ from tests.tiers import sized
 pytestmark = [
     pytest.mark.proof,
     pytest.mark.only_proof_of("an approval covers the conversation, also if two processes race"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 THREADS = sized(gate=100, nightly=1_000)

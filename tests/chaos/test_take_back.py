@@ -17,7 +17,7 @@ from tests.tiers import sized
 pytestmark = [
     pytest.mark.proof,
     pytest.mark.only_proof_of("an approval is not used after it was taken back, also if two processes race"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 APPROVALS = sized(gate=100, nightly=1_000)

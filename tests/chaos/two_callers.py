@@ -18,7 +18,7 @@ from pathlib import Path
 CALLER = Path(__file__).with_name("racing_caller.py")
 TOGETHER = 20
 """After so many both wait for each other, so that one which fell behind does not find everything done."""
-APART, MOST_APART = 0.02, 0.5
+APART, MOST_APART = 0.02, 0.1
 """How many seconds the questions are apart. If a process falls behind, its head start is lost: then they are further apart."""
 SPREAD = [(place * 7 % TOGETHER) / TOGETHER - 0.5 for place in range(TOGETHER)]
 """How much later the first one begins, as a part of the time between two questions; the second one, if it is negative."""
