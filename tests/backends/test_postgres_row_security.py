@@ -208,7 +208,7 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "drop_blob",
     }
     for row in functions:
-        assert (row["proconfig"], row["public"]) == (["search_path=pg_catalog, pg_temp"], False)
+        assert (row["proconfig"][0], row["public"]) == ("search_path=pg_catalog, pg_temp", False)
 
 
 @promise("P8")

@@ -136,6 +136,11 @@ async def test_filters_can_be_combined_and_changed_by_the_form(
         "agent": "deploy-bot",
         "conversation": "",
         "to": "",
+        "kind": "",
+        "risk": "",
+        "expires": "",
+        "age": "",
+        "sort": "",
     }
     form.fill("conversation", "release")
     narrowed = await open_page(ann, f"{form.action}?{form.body()}")
