@@ -39,7 +39,7 @@ PLACED.ref = PLACED.question.ref
 PLACED.delivery = PLACED
 GIVEN: dict[str, Any] = {
     "workspace": WORKSPACE,
-    **dict.fromkeys(("ref", "where", "question", "address", "seal", "hold"), PLACED),
+    **dict.fromkeys(("ref", "where", "draft", "question", "address", "seal", "hold"), PLACED),
     **{name: [PLACED] for name in ("drafts", "moves", "refs", "tries")},
 }
 """What says where a call belongs; everything else is handed on unseen."""

@@ -45,7 +45,8 @@ async def test_it_is_for_administrators_only(
         assert "This page is for administrators" in said.text
     assert await ctx.policies.current(workspace) is None
     assert 'href="/policy"' not in (await ann.get("/")).text
-    assert 'href="/policy"' in (await boss.get("/")).text
+    assert 'href="/admin"' in (await boss.get("/")).text
+    assert 'href="/policy"' in (await boss.get("/admin")).text
     ann.cookies.clear()
     agent = bearer(await issuer.agent(workspace, "bot"))
     assert (await ann.get("/policy", headers=agent)).status_code == 403
