@@ -209,7 +209,6 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "drop_blob",
     }
     for row in functions:
-        # Others may say how a query is planned.
         assert (row["proconfig"][0], row["public"]) == ("search_path=pg_catalog, pg_temp", False)
 
 
