@@ -89,7 +89,7 @@ done = handraise("", _HANDRAISE_COMPLETE="complete_bash", COMP_WORDS="handraise 
 print(done.stdout, done.stderr)
 """
     )
-    assert printed.split() == ["send-back", "serve"]
+    assert printed.split() == ["search", "send-back", "serve"]
 
 
 def test_the_server_brings_all_of_the_command() -> None:

@@ -15,6 +15,7 @@ from handraise.model.urgency import ASKERS_TURN, NOT_ESCALATED, RISKS, urgency_o
 ViewName = Literal["urgent", "approvals", "mine", "vote_missing", "agents_turn", "snoozed"]
 """The built-in views. `mine`, `vote_missing` and `snoozed` are about one person."""
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
+"""The names of all built-in views."""
 OF_A_PERSON = frozenset(("mine", "vote_missing", "snoozed"))
 
 FormKind = Literal["choice", "multi_choice", "open", "confirm", "form", "approval", "file"]
