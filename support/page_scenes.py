@@ -294,7 +294,7 @@ def answer_in_the_browser(stranger: Stranger) -> None:
         tab.get_by_text("Which strategy for release 4.2?").first.click()
         tab.get_by_label("Canary").check()
         tab.get_by_role("button", name="Send the answer").click()
-        tab.get_by_role("heading", name="Answered by you").wait_for()
+        tab.get_by_role("status").filter(has_text="Answered").first.wait_for()
         browser.close()
 
 

@@ -240,7 +240,7 @@ async def test_settling_is_a_hot_update(
         where i.indrelid = 'handraise.questions'::regclass
         """
     )
-    assert {row["attname"] for row in indexed} == {"workspace", "id", "key"}
+    assert {row["attname"] for row in indexed} == {"workspace", "id", "key", "asker", "replaces"}
     counts = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'questions'"
     before = await plain.fetchrow(counts)
     async with open_desk(postgres, workspace=workspace) as desk:

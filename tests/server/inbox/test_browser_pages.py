@@ -117,7 +117,7 @@ async def test_filter_and_search_without_scripts(
         await expect(tab.locator("[data-row]")).to_have_count(1)
         await tab.get_by_role("link", name=re.compile("with confirm.*remove this filter")).click()
         await expect(tab.locator("[data-row]")).to_have_count(3)
-        await tab.get_by_role("link", name="Settled").click()
+        await tab.get_by_role("link", name="Settled", exact=True).click()
         await tab.get_by_role("searchbox").fill("may release")
         await tab.get_by_role("button", name="Search").click()
         await expect(tab.locator("[data-settled]")).to_have_count(6)
