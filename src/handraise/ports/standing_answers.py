@@ -17,8 +17,8 @@ class StandingAnswers(Protocol):
     async def find_standing_answer(self, draft: Draft) -> StandingAnswer | None:
         """The standing answer that holds now for a draft with a `topic_key`, or None.
 
-        It holds until it ends or is revoked, and while the directory lets its giver answer for the draft's recipients,
-        as a grant does. The statement that inserts the draft checks it again.
+        It holds until it ends or is revoked, for other askers than its giver, and while the directory lets its giver
+        answer for the draft's recipients, as a grant does. The statement that inserts the draft checks it again.
         """
         ...
 

@@ -102,6 +102,8 @@ class MemoryStandingAnswers:
         place = Ref(standing.workspace, standing.id)
         if standing.workspace != draft.workspace or self._topic_keys[place] != draft.topic_key:
             return False
+        if standing.given_by == draft.asker:  # the asker never answers
+            return False
         now = now_by(self._clock)
         asked = posted(redrafted(draft, ruling=None, added=()), now)
         return standing.holds(now) and self._store.still_may(asked, place)

@@ -46,7 +46,7 @@ returning workspace, id, agent, tool, why, at, actor;
 -- The standing answer that holds now for questions with this topic key, if its giver may still answer them.
 select s.*
 from handraise.standing_answers as s
-where s.workspace = :workspace and s.topic_key = :topic_key and s.revoked_at is null
+where s.workspace = :workspace and s.given_by <> :asker and s.topic_key = :topic_key and s.revoked_at is null
     and s.expires_at > coalesce(:now::timestamptz, now())
     and handraise.is_still_backed(
         s.workspace, s.given_by, s.giver_backed, coalesce(s.giver_groups, '[]'), :recipients::text::jsonb

@@ -58,7 +58,7 @@ draft as materialized (
             when given.standing is not null and not exists (
                 select from handraise.standing_answers as s
                 where s.workspace = given.workspace and s.id = given.standing and s.topic_key = given.topic_key
-                    and s.revoked_at is null and s.expires_at > coalesce(:now::timestamptz, now())
+                    and s.given_by <> given.asker and s.revoked_at is null and s.expires_at > coalesce(:now::timestamptz, now())
                     and handraise.is_still_backed(
                         s.workspace, s.given_by, s.giver_backed, coalesce(s.giver_groups, '[]'), given.recipients::jsonb
                     )

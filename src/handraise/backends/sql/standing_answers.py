@@ -20,7 +20,11 @@ class SqlStandingAnswers:
 
     async def find_standing_answer(self, draft: Draft) -> StandingAnswer | None:
         """The standing answer that holds; see the port."""
-        about = {"topic_key": draft.topic_key, "recipients": json_text(draft.recipients)}
+        about = {
+            "asker": draft.asker,
+            "topic_key": draft.topic_key,
+            "recipients": json_text(draft.recipients),
+        }
         rows = await self._executor.fetch(draft.workspace, "find_standing_answer", **about)
         return stored_standing_answer(rows[0]) if rows else None
 

@@ -44,7 +44,8 @@ returning workspace, id, agent, tool, why, at, actor;
 -- The standing answer that holds now for questions with this topic key, if its giver may still answer them.
 select s.*
 from standing_answers as s
-where s.workspace = :workspace and s.topic_key = :topic_key and s.revoked_at is null and s.expires_at > :now
+where s.workspace = :workspace and s.given_by <> :asker
+    and s.topic_key = :topic_key and s.revoked_at is null and s.expires_at > :now
     and exists (
         select 1
         from keepers as k

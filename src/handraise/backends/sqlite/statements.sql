@@ -24,7 +24,7 @@ and (:standing is null or exists (
     select 1
     from standing_answers as s
     join keepers as k on k.workspace = s.workspace and k.standing = s.id
-    where s.workspace = :workspace and s.id = :standing and s.topic_key = :topic_key and s.revoked_at is null
+    where s.workspace = :workspace and s.id = :standing and s.given_by <> :asker and s.topic_key = :topic_key and s.revoked_at is null
         and s.expires_at > :now
         and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
 ))
@@ -452,7 +452,7 @@ where :policy_version = coalesce((select max(version) from policies where worksp
         select 1
         from standing_answers as s
         join keepers as k on k.workspace = s.workspace and k.standing = s.id
-        where s.workspace = :workspace and s.id = :standing and s.topic_key = :topic_key and s.revoked_at is null
+        where s.workspace = :workspace and s.id = :standing and s.given_by <> :asker and s.topic_key = :topic_key and s.revoked_at is null
             and s.expires_at > :now
             and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
     ));

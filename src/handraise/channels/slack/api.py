@@ -91,7 +91,7 @@ class SlackApi:
                 pass
             case _:
                 raise NotSent("Slack did not say where to upload a file", again=False)
-        # The address is the permission: whoever is there need not have our token.
+        # The address is the permission, so our token is not sent there.
         request = self._client.post(url, content=data, headers={"content-type": "application/octet-stream"})
         answer = await answer_to(request, "Slack", "an upload")
         if not answer.is_success:

@@ -95,6 +95,15 @@ class StandingAnswerCases(ContractFixtures):
         async with backend.open(clock=clock, workspace=desk.workspace, asker="other") as other:
             assert _source(await _rate(other)) == "standing"
 
+    async def test_an_asker_is_not_answered_by_its_own_name(
+        self, backend: Backend, desk: Desk, clock: ManualClock
+    ) -> None:
+        people = ["ana", "bob"]
+        await _keep(desk, clock, recipients=people)
+        assert _source(await _rate(desk, recipients=people)) == "standing"
+        async with backend.open(clock=clock, workspace=desk.workspace, asker="ana") as other:
+            assert (await _rate(other, recipients=people)).outcome is None
+
     async def test_it_ends_at_its_time(self, desk: Desk, clock: ManualClock) -> None:
         await _keep(desk, clock, lasts=_DAY)
         clock.advance(_DAY - timedelta(seconds=1))

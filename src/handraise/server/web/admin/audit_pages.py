@@ -267,7 +267,7 @@ def _verdict_view(verdict: Verdict | str) -> dict[str, Any]:
     if verdict.fault is not None:
         return {"is_good": False, "fault": visible_line(str(verdict.fault)), "facts": []}
     signed = ", ".join(verdict.keys) or gettext(
-        "nobody: whoever can write to the database could have made it"
+        "nobody: anybody who can write to the database could have made it"
     )
     return {
         "is_good": True,

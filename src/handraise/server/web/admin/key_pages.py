@@ -92,7 +92,7 @@ async def revoke_key_here(
             "keys",
             title=gettext("Revoke this key?"),
             text=gettext(
-                "Whoever uses it is refused from now on. Questions that were asked with it stay as they are. A key "
+                "Requests with it are refused from now on. Questions that were asked with it stay as they are. A key "
                 "that is revoked cannot be used again."
             ),
             action=f"{PATH}/{quote(key_id, safe='')}/revoke",

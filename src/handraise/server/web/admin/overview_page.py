@@ -200,7 +200,7 @@ async def _safety(ctx: ServerContext, admin: PersonCaller, people: list[Person])
                 "info",
                 gettext("The audit trail is not signed"),
                 gettext(
-                    "It shows whether something was changed, but whoever can write to the database could make it anew. "
+                    "It shows whether something was changed, but anybody who can write to the database could make it anew. "
                     "Set HANDRAISE_AUDIT_KEY on the server."
                 ),
                 "/admin/audit",

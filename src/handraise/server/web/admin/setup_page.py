@@ -1,4 +1,4 @@
-"""The first administrator, set up in the browser with the secret that `handraise serve` gives to whoever starts it."""
+"""The first administrator, set up in the browser with the secret that `handraise serve` prints."""
 
 from __future__ import annotations
 
