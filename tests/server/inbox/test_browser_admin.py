@@ -55,6 +55,7 @@ async def fill(ctx: ServerContext, desk: LocalDesk) -> None:
     await ctx.policies.stop(where, tool="t" * 100, why="w" * 300, by="ann")
 
 
+@pytest.mark.only_proof_of("every page of the administration can be read by everybody, and on a phone")
 async def test_every_page_passes_axe_and_fits_on_a_phone(
     person: NewWindow, ctx: ServerContext, desk: LocalDesk
 ) -> None:

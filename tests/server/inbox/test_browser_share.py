@@ -42,6 +42,7 @@ async def test_a_question_is_sent_back_after_a_moment_and_asked_again(
     assert errors == []
 
 
+@pytest.mark.only_proof_of("pages of several people change at once when one of them works on a question")
 async def test_others_see_at_once_who_is_on_it_and_that_it_was_sent_back(
     person: NewWindow, desk: LocalDesk
 ) -> None:
