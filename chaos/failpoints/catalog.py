@@ -484,8 +484,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read",
             "begin",
             "settle",
-            "settle/log",
-            "settle/log/commit",
             "settle/put_aside",
             "settle/put_aside/log",
             "settle/put_aside/log/commit",
