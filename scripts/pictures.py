@@ -1,5 +1,7 @@
 """Takes the pictures in docs/images: `python -m scripts.pictures [FOLDER] [NAME …]`.
 
+`python -m scripts.pictures --every-page FOLDER [NAME …]` takes every page at every width in both themes, to look at.
+
 It plays a scene on a scratch store, serves it, and opens it with Debian's Chromium; the terminal's picture is
 what a real pseudo-terminal shows. With the packages `fonts-inter` and `fonts-jetbrains-mono` pages look as they do
 on most screens.
@@ -23,6 +25,7 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from handraise.server import create_app
 from handraise.server.auth.issuer import issue_session
+from scripts.every_page import take_every_page
 from scripts.scene import PERSON, WORKSPACE, Scene, open_scene, stopped
 from support.http_server import listening
 from support.terminal import Screen, at_terminal
@@ -239,4 +242,7 @@ async def _signed_in(browser: Browser, scene: Scene, address: str, **options: An
 
 if __name__ == "__main__":
     folder, *wanted = sys.argv[1:] or [str(FOLDER)]
-    take_pictures(Path(folder), wanted or NAMES)
+    if folder == "--every-page":
+        asyncio.run(take_every_page(Path(wanted[0]), wanted[1:]))
+    else:
+        take_pictures(Path(folder), wanted or NAMES)

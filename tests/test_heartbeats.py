@@ -63,6 +63,23 @@ async def test_signs_of_one_asker_go_together_and_again_after_a_third(
     assert [(sorted(ids), asker) for ids, asker in signs.calls[:3]] == [(["a", "b"], "bot")] * 3
 
 
+async def test_a_heartbeat_that_is_known_is_not_forgotten_if_its_question_is_locked(
+    signs: Signs, heartbeats: Heartbeats
+) -> None:
+    (ref,) = refs("locked")
+    with heartbeats.waiting_for([ref], "bot", {ref: 3 * FIRST}):
+        await signs.until(4)
+
+
+async def test_no_more_signs_are_planned_for_a_question_without_a_heartbeat(heartbeats: Heartbeats) -> None:
+    with heartbeats.waiting_for(refs("none"), "bot"):
+        async with asyncio.timeout(SOON):
+            while len(heartbeats):
+                await asyncio.sleep(FIRST)
+        with heartbeats.waiting_for(refs("none"), "bot"):
+            assert len(heartbeats) == 0
+
+
 async def test_another_asker_and_another_workspace_have_a_call_of_their_own(
     signs: Signs, heartbeats: Heartbeats
 ) -> None:

@@ -30,6 +30,7 @@ SHARED = {
         "ledger",
         "passkeys",
         "policies",
+        "saved_views",
         "standing_answers",
         "outbox",
         "store",

@@ -141,12 +141,13 @@ async def step_through(
     only: str = "",
     once: bool = False,
     turn: int = 0,
+    one_in: int = 1,
     at_once: int = 2,
     found: Struck | None = None,
 ) -> Struck:
     """Strike everywhere; `only` is what the name of a strike must begin with. Each of `at_once` has its own store.
 
-    `once` strikes each failpoint in one way only, each turn in another.
+    `once` strikes each failpoint in one way only, each turn in another. `one_in` leaves the others out, each turn others.
 
     `found` is there to be looked at before the end, too.
     """
@@ -157,7 +158,7 @@ async def step_through(
                 each
                 for each in strikes_at(backend, pairs=pairs, once=once, turn=turn)
                 if str(each[0]).startswith(only)
-            ]
+            ][turn % one_in :: one_in]
             shares = [todo[start::at_once] for start in range(at_once)]
             await asyncio.gather(
                 *(

@@ -71,11 +71,13 @@ class Heartbeats:
         return sum(map(len, self._due.values()))
 
     @contextmanager
-    def waiting_for(self, refs: Sequence[Ref], asker: str) -> Iterator[None]:
-        """Give signs of this asker inside this context."""
+    def waiting_for(
+        self, refs: Sequence[Ref], asker: str, known: Mapping[Ref, float] | None = None
+    ) -> Iterator[None]:
+        """Give signs of this asker inside this context; `known` are the heartbeats that are known already."""
         keys = [_Key(ref, asker) for ref in refs]
         for key in keys:
-            self._enter(key)
+            self._enter(key, None if known is None else known.get(key.ref))
         try:
             yield
         finally:
@@ -89,13 +91,17 @@ class Heartbeats:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _enter(self, key: _Key) -> None:
+    def _enter(self, key: _Key, heartbeat: float | None) -> None:
         if self._closed:
             return
         if (wait := self._waits.get(key)) is not None:
             wait.count += 1
+            if heartbeat is not None and wait.heartbeat is None:
+                wait.heartbeat = heartbeat
+                if key not in self._due.get(wait.due, ()):  # it was taken for a question without one
+                    wait.due = self._plan(key, self._first)
             return
-        self._waits[key] = _Wait(1, self._plan(key, self._first))
+        self._waits[key] = _Wait(1, self._plan(key, self._first), heartbeat)
         if self._task is None:
             self._task = asyncio.create_task(self._give_signs(), name="handraise heartbeats")
 
@@ -164,8 +170,9 @@ class Heartbeats:
             _log.error("the store could not be told who still waits; trying again", exc_info=error)
             found = None
         for key in keys:
-            if (wait := self._waits.get(key)) is None:
-                continue
+            wait = self._waits.get(key)
+            if wait is None or key in self._due.get(wait.due, ()):
+                continue  # nobody waits any more, or another wait has begun meanwhile
             if found is None:
                 wait.due = self._plan(key, min(_AGAIN, (wait.heartbeat or _AGAIN) / _EACH))
                 continue
@@ -174,6 +181,5 @@ class Heartbeats:
             elif wait.heartbeat is None:
                 wait.left_out += 1
                 if wait.left_out >= _TRIES:
-                    del self._waits[key]  # it has none, or has ended, or is another asker's
-                    continue
+                    continue  # it has none, or has ended, or is another asker's
             wait.due = self._plan(key, self._first if wait.heartbeat is None else wait.heartbeat / _EACH)

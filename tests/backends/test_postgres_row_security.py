@@ -49,6 +49,7 @@ RIGHTS = {
     "agent_keys": {"SELECT", "INSERT", "UPDATE"},
     "passkey_nonces": {"SELECT", "INSERT", "DELETE"},
     "passkeys": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "saved_views": {"SELECT", "INSERT", "DELETE"},
     "people": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "calendars": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "members": {"SELECT", "INSERT", "DELETE"},

@@ -52,11 +52,15 @@ async def test_a_synchronous_standby_promoted_under_load_has_everything_acknowle
 
 
 @promise("P13")
+@pytest.mark.slow("starts two clusters; the promoted standby in the gate has the same desk and the same loss")
 async def test_where_a_standby_lags_behind_the_desk_does_not_say_that_answers_survive_the_primary() -> None:
     await holds("primary-lost-ahead")
 
 
 @promise("P2", "P4")
+@pytest.mark.slow(
+    "starts two clusters; tests/backends/test_postgres_pool.py has a connection that may only read"
+)
 async def test_an_address_that_leads_to_a_standby_for_a_while_loses_and_hides_nothing() -> None:
     await holds("led-to-standby")
 
@@ -114,6 +118,9 @@ async def test_a_full_disk_below_postgres_is_refused_and_recovered_from() -> Non
 
 
 @promise("P1", "P2", "P3")
+@pytest.mark.slow(
+    "a cluster of its own; PostgreSQL decides this, and the desk's part is that of a killed cluster"
+)
 async def test_an_fsync_that_fails_below_postgres_acknowledges_nothing() -> None:
     await holds("fsync-fails-postgres")
 

@@ -47,7 +47,13 @@ async def test_of_every_two_at_once_comes_what_comes_of_one_after_the_other() ->
     assert tally.deadlocks == 0
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+_SLOW = pytest.mark.slow("the two others show that the explorer finds mistakes")
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [pytest.param(each, marks=_SLOW if each == "a sweep over an answer" else ()) for each in MISTAKES],
+)
 async def test_a_statement_that_does_not_decide_is_found(
     mistake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,6 +199,7 @@ def test_what_ended_is_listed_by_date_and_beyond_the_first_hundred(file: str, ru
     assert listed("--by", "bob") == listed("--outcome", "denied") == []
     assert "--outcome is one of" in run("list", "--settled", "--outcome", "approve").stderr
     assert "is not a date such as" in run("list", "--settled", "--since", "yesterday").stderr
+    assert "is not a date such as" in run("list", "--settled", "--since", "0001-01-01T00:00+14:00").stderr
     assert "give --settled too" in run("list", "--since", "7d").stderr
 
 

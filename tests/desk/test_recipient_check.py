@@ -154,6 +154,21 @@ async def test_the_deputy_of_somebody_who_is_away_is_found_and_kept_for_a_while(
     await known.close()
 
 
+async def test_nobody_is_asked_instead_if_the_question_is_answered_already(
+    backend: Backend, people: Directory
+) -> None:
+    now = datetime.now(UTC)
+    store, policies = backend.store, backend.policies
+    async with desk_from_store(store, backend.bus, directory=people, policies=policies) as desk:
+        first = await desk.post("Go?", recipients=["ana"], topic="go")
+        await desk.answer(first.id, "yes", by="ana")
+        await desk.keep_answer(first.id, until=now + timedelta(days=1), by="ana", spot_check=0.0)
+    await people.set_away(HERE, "ana", Away(starts=now, until=now + timedelta(days=1), deputy="bob"))
+    async with desk_from_store(store, backend.bus, directory=people, policies=policies) as desk:
+        second = await desk.post("Go?", recipients=["ana"], topic="go")
+        assert (second.status, second.added) == ("answered", ())
+
+
 async def test_the_deputy_of_somebody_who_is_away_is_asked_and_may_answer(
     desk: LocalDesk, people: Directory
 ) -> None:

@@ -97,7 +97,7 @@ SENTENCES: dict[str, tuple[Event, str, tuple[str, ...]]] = {
     ),
     "opened": (
         event("opened", None),
-        "The equal question that it followed has ended without an answer, so this one is asked",
+        "The equal question that it followed has ended without an answer for this one, so this one is asked",
         (),
     ),
     "taken": (event("taken"), "Taken by ann, to work on the answer", ()),

@@ -135,6 +135,7 @@ async def test_the_next_question_is_there_at_once_and_a_yes_takes_one_key(
         keys = sum(map(len, rounds))
         # Buttons: the answer is recorded before the next question is shown.
         for number in range(keys + 1, keys + CLICKED + 1):
+            await tab.wait_for_timeout(READY)
             await tab.locator("[data-pane] [data-yes]").click()
             seen = await painted(tab, number)
         await tab.goto(f"{server.address}/settled")

@@ -296,6 +296,16 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "search, a rare word": (*search(f'"{SOME}"', recipient=ANA), 71 * 24 + 4_000),
         "search, a word that is nowhere": (*search("nowhere"), 4_000),
         "history": ("history", {"workspace": "w1", "question_id": pending_id(SOME)}, 6),
+        "histories of 50": (
+            "histories",
+            {
+                "workspace": "w1",
+                "ids": [pending_id(number) for number in range(50)],
+                "kinds": ["asked"],
+                "limit": 100,
+            },
+            50 * 6,
+        ),
         "settled page of 50": (*settled(), 50 * 8),
         "settled page of a person": (*settled(recipient=ANA), 50 * 8),
         "settled page, none found": (*settled(asker="nobody"), MAX_EVENTS_SCANNED * 6),
@@ -306,6 +316,14 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "settled page of another kind": (
             *settled(ending=SettledFilter(outcome="expired")),
             MAX_EVENTS_SCANNED,
+        ),
+        "settled page of late answers of a group": (
+            *settled(
+                ending=SettledFilter(
+                    ways=("person",), channel="web", tool="pay", risk="high", group="ops", is_late=True
+                )
+            ),
+            MAX_EVENTS_SCANNED * 6,
         ),
         "first event at an instant": ("first_event_at", {"workspace": "w1", "at": EPOCH}, 64 * 2 * 5),
         "endings, 500": ("endings", {**endings, "limit": 500}, 500 * 8),

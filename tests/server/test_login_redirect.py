@@ -12,7 +12,23 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
 from handraise.server.auth.login_redirect import own_page
-from handraise.server.web.inbox import account_page, insights_page, question_page, queue_page, settled_page
+from handraise.server.web.inbox import (
+    account_page,
+    agent_page,
+    aside_page,
+    conversation_page,
+    insights_page,
+    person_page,
+    policy_page,
+    question_page,
+    queue_page,
+    search_page,
+    settled_page,
+    standing_answers_page,
+    stops_page,
+    together_page,
+    tool_page,
+)
 from support.issuer import Issuer
 from tests.server.conftest import ORIGIN
 
@@ -127,11 +143,24 @@ async def test_a_link_leads_back_to_where_one_was_going(
 async def test_every_page_for_who_is_signed_in_is_led_back_to(
     client: httpx2.AsyncClient,
 ) -> None:
-    routes = [
-        route
-        for each in (queue_page, settled_page, insights_page, question_page, account_page)
-        for route in each.pages.routes
-    ]
+    modules = (
+        account_page,
+        agent_page,
+        aside_page,
+        conversation_page,
+        insights_page,
+        person_page,
+        policy_page,
+        question_page,
+        queue_page,
+        search_page,
+        settled_page,
+        standing_answers_page,
+        stops_page,
+        together_page,
+        tool_page,
+    )
+    routes = [route for each in modules for route in each.pages.routes]
     paths = {route.path for route in routes if isinstance(route, APIRoute) and "GET" in (route.methods or ())}
     assert paths >= {"/", "/questions/{question_id}", "/me"}
     for path in paths - {"/"}:
@@ -164,6 +193,15 @@ async def test_an_answer_that_comes_too_late_leads_back_to_its_question(
     sent = await client.post("/questions/q1", data={"v": "x"}, headers=ORIGIN)
     assert (sent.status_code, sent.headers["location"]) == (303, "/sign-in")
     assert await sign_in(client, token) == "/questions/q1"
+
+
+async def test_a_form_whose_address_has_no_page_is_not_led_back_to(
+    client: httpx2.AsyncClient, token: str
+) -> None:
+    await client.get("/admin/people/bob")
+    sent = await client.post("/admin/people/bob/remove", headers=ORIGIN)
+    assert (sent.status_code, sent.headers["location"]) == (303, "/sign-in")
+    assert await sign_in(client, token) == "/admin/people/bob"
 
 
 async def test_who_signs_out_leaves_no_trace_for_the_next(

@@ -115,6 +115,7 @@ async def test_pages_go_on_and_only_the_asker_gets_its_state(
         {"status": "answered"},
         {"outcome": "approve"},
         {"since": "yesterday"},
+        {"since": "0001-01-01T00:00:00+14:00"},
         {"until": "2026-01-01T00:00:00"},
     ],
 )

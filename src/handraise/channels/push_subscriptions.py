@@ -28,3 +28,8 @@ def subscription_id(to: Json) -> str:
     """The address id of a subscription."""
     endpoint = to.get("endpoint") if isinstance(to, dict) else ""
     return hashlib.sha256(str(endpoint).encode()).hexdigest()[:32]
+
+
+def account_of(workspace: str, person: str) -> str:
+    """Who a browser works for: the button of a notification answers only in the name of this account."""
+    return f"{workspace}/{person}"

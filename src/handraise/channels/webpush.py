@@ -1,7 +1,8 @@
 """Web push: a notification in a person's browser or on their phone that leads to the question.
 
-`pip install "handraise[push]"`. It says who asks and what for, never what is in the question, and is encrypted for the
-browser. Answers are given behind the link.
+`pip install "handraise[push]"`. It says who asks and what for, not what is in the question, and is encrypted for the
+browser. Answers are given behind the link. With `answers`, it shows short yes-or-no questions and actions of low risk, with
+buttons that answer them in the session of the browser.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, assert_never
 from urllib.parse import urlsplit
 
 from handraise.channels.http_errors import status_error
-from handraise.channels.push_subscriptions import NAME, subscription_id
+from handraise.channels.push_subscriptions import NAME, account_of, subscription_id
 from handraise.channels.safe_http import (
     IPNetwork,
     SafeHttpClient,
@@ -31,9 +32,11 @@ from handraise.model.deliveries import Reason
 from handraise.model.errors import MissingExtra
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json
+from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports import Outbox
 from handraise.ports.channel import Message, NotSent
+from handraise.presentation.one_press import notification_buttons, notification_digest, notification_text
 from handraise.presentation.translation import gettext, ngettext
 
 try:
@@ -59,7 +62,12 @@ _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 @asynccontextmanager
 async def open_webpush(
-    outbox: Outbox, *, secrets: Sequence[bytes], contact: str, allowed: Sequence[IPNetwork] = ()
+    outbox: Outbox,
+    *,
+    secrets: Sequence[bytes],
+    contact: str,
+    allowed: Sequence[IPNetwork] = (),
+    answers: bool = False,
 ) -> AsyncIterator[WebPush]:
     """Web push for as long as this context lasts. Our key at the push services comes from the server's secret.
 
@@ -67,7 +75,7 @@ async def open_webpush(
     """
     keys = [signing_key(secret) for secret in secrets]
     async with open_safe_client(allowed) as outward:
-        yield WebPush(outward, outbox, keys=keys, contact=contact, allowed=allowed)
+        yield WebPush(outward, outbox, keys=keys, contact=contact, allowed=allowed, answers=answers)
 
 
 class WebPush:
@@ -86,12 +94,14 @@ class WebPush:
         keys: Sequence[ec.EllipticCurvePrivateKey],
         contact: str,
         allowed: Sequence[IPNetwork] = (),
+        answers: bool = False,
     ) -> None:
         self._outward = outward
         self._outbox = outbox
         self._keys = keys
         self._contact = contact
         self._allowed = allowed
+        self._answers = answers
 
     @property
     def public_key(self) -> str:
@@ -115,9 +125,8 @@ class WebPush:
     async def send(self, message: Message) -> Json:
         """Send a notification; see the port. One that is sent again replaces the first."""
         url = self._endpoint(message.to)
-        content = (
-            None if url is None else await asyncio.to_thread(_encrypted, message.to, payload_of(message))
-        )
+        payload = payload_of(message, answers=self._answers)
+        content = None if url is None else await asyncio.to_thread(_encrypted, message.to, payload)
         if url is None or content is None:
             raise NotSent("the subscription makes no sense", again=False)
         now, *before = self._keys
@@ -165,10 +174,11 @@ def signing_key(secret: bytes) -> ec.EllipticCurvePrivateKey:
     return ec.derive_private_key(number % (_ORDER - 1) + 1, ec.SECP256R1())
 
 
-def payload_of(message: Message) -> bytes:
-    """What a browser is sent, before it is encrypted."""
+def payload_of(message: Message, *, answers: bool = False) -> bytes:
+    """What a browser is sent, before it is encrypted; with `answers`, also a short question and its buttons."""
     first = message.notices[0]
     count = len(message.notices)
+    said: dict[str, Json]
     if count > 1:
         said = {
             "title": ngettext(
@@ -191,7 +201,30 @@ def payload_of(message: Message) -> bytes:
             "url": f"/questions/{first.question.id}",
             "tag": first.question.id,
         }
+        if answers and message.person is not None:
+            said |= _buttons(first.question, account_of(message.workspace, message.person))
     return json.dumps(said).encode()
+
+
+def _buttons(question: Question, account: str) -> dict[str, Json]:
+    """The question itself and the buttons that answer it, if that is safe; `shown` and `seen` say what its person saw."""
+    buttons = notification_buttons(question)
+    if not buttons:
+        return {}
+    fields = {"via": NAME, "shown": notification_digest(question), "seen": "0"}
+    if isinstance(question.form, Approval):
+        fields["digest"] = question.form.digest
+    return {
+        "body": notification_text(question),
+        "answers": {
+            "account": account,
+            "fields": fields,
+            "buttons": [{"label": each.label, "name": each.name, "value": each.value} for each in buttons],
+            "unsent": gettext("Not sent: there is no connection."),
+            "unrecorded": gettext("Your answer was not recorded."),
+            "signed_out": gettext("Sign in to answer."),
+        },
+    }
 
 
 def _why(reason: Reason) -> str:

@@ -145,7 +145,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "demo": (
         "demo_command",
         "demo",
-        "See how it works in a minute: an agent asks, you answer, it continues.",
+        "See how it works in a minute: agents ask, you answer, they continue.",
     ),
     "serve": ("serve_command", "serve", "Run the server."),
     "mcp": ("mcp_command", "mcp", "Let an MCP client ask people, request approvals, and collect answers."),

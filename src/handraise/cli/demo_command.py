@@ -1,4 +1,4 @@
-"""`handraise demo`: a server, a person and an agent for one minute; nothing is left behind."""
+"""`handraise demo`: a server, an office with agents, and a person for a few minutes; nothing is left behind."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from handraise.cli.demo_office import BILLING, DATA, SUPPORT, Waiting, fill_office
 from handraise.cli.environment import settings_with
 from handraise.cli.terminal_texts import outcome_words, shown
 from handraise.desk_factory import open_desk
@@ -36,9 +37,10 @@ def demo(
         int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 for a free one.")
     ] = 0,
 ) -> None:
-    """See how it works in a minute: an agent asks, you answer, it continues.
+    """See how it works in a minute: agents ask, you answer, they continue.
 
-    Starts a server with a temporary store and prints a link to sign in. Ctrl+C stops it.
+    Starts a server with a temporary store, colleagues and a week of past questions, and prints a link to sign in. Ctrl+C stops
+    it.
     """
     with _settings(port) as settings:
         configure_logs(settings)
@@ -62,14 +64,20 @@ def _settings(port: int) -> Iterator[ServerSettings]:
 
 
 async def _play(settings: ServerSettings) -> None:
+    waiting = await fill_office(settings, person=_PERSON)
+    names = (AGENT, BILLING, SUPPORT, DATA)
     async with open_context(settings) as ctx:
-        key = (await issue_key(ctx, settings.workspace, agent=AGENT, by="demo")).key
+        keys = {each: (await issue_key(ctx, settings.workspace, agent=each, by="demo")).key for each in names}
     async with asyncio.TaskGroup() as tasks:
         agents: list[asyncio.Task[None]] = []
 
         def listening(told: process.RunningServer) -> None:
             _welcome(told)
-            agents.append(tasks.create_task(_agent(told.settings.base_url, key)))
+            address = told.settings.base_url
+            agents.append(tasks.create_task(_agent(address, keys[AGENT])))
+            for question, result, reply in _actions(waiting):
+                work = _act(address, keys[question.asker], question, result, reply)
+                agents.append(tasks.create_task(work))
 
         await process.serve(settings, listening, show_link=True)
         for agent in agents:
@@ -77,13 +85,39 @@ async def _play(settings: ServerSettings) -> None:
 
 
 def _welcome(told: process.RunningServer) -> None:
-    typer.secho("\nHandraise: an agent asks, you answer, it continues.\n", bold=True)
+    typer.secho("\nHandraise: agents ask, you answer, they continue.\n", bold=True)
     if told.link is not None:
         typer.echo("Open this link in the browser. It works once:\n")
         typer.secho(f"{told.link.url}\n", fg=typer.colors.CYAN, bold=True)
     typer.echo("Or answer in another terminal:\n")
     typer.secho(f"HANDRAISE_URL={told.settings.url} handraise inbox --as {_PERSON}\n", fg=typer.colors.CYAN)
     typer.echo("Stop with Ctrl+C.\n")
+
+
+def _actions(waiting: Waiting) -> tuple[tuple[Question, str, str], ...]:
+    """What else agents do when they are allowed to: the question, what they report then, and what they reply."""
+    return (
+        (
+            waiting.invoice,
+            "Paid. The bank will book it tomorrow.",
+            "The bank account has not changed since 2024.",
+        ),
+        (waiting.refund, "The refund is on its way.", "The customer has sent a photo: it is broken."),
+        (waiting.change, "48,210 rows in 12 s.", "I have run it on last week's copy. Nothing else changed."),
+    )
+
+
+async def _act(address: str, key: str, question: Question, result: str, reply: str) -> None:
+    """Wait for the decision about one action, reply if somebody asks back, and report what came of it."""
+    async with open_desk(address, credentials=key) as desk:
+        await desk.wait(question.id, reply_with=lambda _: reply)
+        try:
+            action = await desk.consume_approval(question.id)
+        except NotApproved as error:
+            _print_status(f"Not done: {error}", question.asker)
+            return
+        await desk.report(question.id, ok=True, text=result)
+        _print_status(f"{action.tool}: {result}", question.asker)
 
 
 async def _agent(address: str, key: str) -> None:
@@ -141,8 +175,8 @@ async def _settled(desk: Desk, prompt: str, options: QuestionOptions) -> Questio
     return question
 
 
-def _print_status(text: str) -> None:
-    typer.echo(f"  {AGENT}: {shown(text)}")
+def _print_status(text: str, agent: str = AGENT) -> None:
+    typer.echo(f"  {agent}: {shown(text)}")
 
 
 _CHANGES = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from handraise.cli.environment import operator, settings_with, with_context
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
+from handraise.desk.everybody import everybody
 from handraise.desk.public_holidays import check_holidays
 from handraise.model.errors import MissingExtra, PermissionDenied
 from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE, WorkspaceCalendars
@@ -43,7 +44,6 @@ groups = typer.Typer(
     help="Groups of people: any of them may answer a question to group:NAME.", no_args_is_help=True
 )
 
-_PAGE = 500
 _A_MOMENT = 0.5
 _ASKED = CreateQuestionLink()
 """The defaults of a question link."""
@@ -171,7 +171,7 @@ def list_people(*, workspace: Workspace = None) -> None:
     """List everybody, with their groups."""
 
     async def work(ctx: ServerContext) -> list[Person]:
-        return [each async for each in _everybody(ctx)]
+        return [each async for each in everybody(ctx.directory, ctx.settings.workspace)]
 
     people = with_context(work, workspace=workspace)
     if not people:
@@ -201,7 +201,11 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
     async def work(ctx: ServerContext) -> None:
         where = ctx.settings.workspace
         person = await find_person(ctx, name)
-        others = [each async for each in _everybody(ctx) if each.id != name and each.role is Role.ADMIN]
+        others = [
+            each
+            async for each in everybody(ctx.directory, ctx.settings.workspace)
+            if each.id != name and each.role is Role.ADMIN
+        ]
         if person.role is Role.ADMIN and not others:
             raise CommandError(
                 f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
@@ -478,14 +482,6 @@ def _show_hours(workspace: str | None) -> None:
             if each.hours is not None
         ],
     )
-
-
-async def _everybody(ctx: ServerContext) -> AsyncIterator[Person]:
-    after = None
-    while page := await ctx.directory.people(ctx.settings.workspace, after=after, limit=_PAGE):
-        for person in page:
-            yield person
-        after = page[-1].id
 
 
 async def find_person(ctx: ServerContext, name: str) -> Person:

@@ -356,7 +356,7 @@ def instant_of(text: str) -> datetime:
     """A time as a person writes it: a date, a date and time, or how long ago. Without an offset it is local time."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     try:
         return datetime.now(UTC) - span_of(text)

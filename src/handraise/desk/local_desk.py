@@ -87,7 +87,7 @@ from handraise.ports.desk import (
     check_max_age,
 )
 from handraise.ports.files import owner_of_asker, owner_of_person
-from handraise.ports.settled_filter import Ended, settled_filter
+from handraise.ports.settled_filter import Ended, SettledFilter, settled_filter
 
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
@@ -177,9 +177,11 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             engine.policies.forget(draft.workspace, decided.ruling.version if decided.ruling else 0)
 
     async def _deputies(self, decided: Draft) -> tuple[str, ...]:
-        """Who answers for recipients who are away, after the policy has decided about the question."""
-        known = self._engine.recipients
-        return () if known is None else await known.deputies_of(decided)
+        """Who answers for recipients who are away, after the policy has decided; nobody if it is answered already."""
+        known, ruling = self._engine.recipients, decided.ruling
+        if known is None or (ruling is not None and ruling.ending is not None):
+            return ()
+        return await known.deputies_of(decided)
 
     async def _check_recipients(self, draft: Draft) -> None:
         """Raise `InvalidQuestion` if the directory does not know a recipient, unless it was already asked."""
@@ -236,11 +238,14 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
 
     def _waiting_for(self, refs: Sequence[Ref]) -> AbstractContextManager[None]:
         engine = self._engine
-        known = map(engine.recall, refs)
-        beating = [
-            ref for ref, each in zip(refs, known, strict=True) if each is None or each.heartbeat is not None
-        ]
-        return engine.heartbeats.waiting_for(beating, self._asker) if beating else _NOTHING_TO_BEAT
+        beating, known = [], {}
+        for ref in refs:
+            question = engine.recall(ref)
+            if question is None or question.heartbeat is not None:
+                beating.append(ref)
+            if question is not None and question.heartbeat is not None:
+                known[ref] = question.heartbeat
+        return engine.heartbeats.waiting_for(beating, self._asker, known) if beating else _NOTHING_TO_BEAT
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         return self._engine.waiters.outcome_of(ref, timeout=timeout)
@@ -600,9 +605,28 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         limit: int = PAGE,
     ) -> Page[Question]:
         """See `Desk.list_settled`."""
+        return await self.list_ended(
+            settled_filter(since=since, until=until, outcome=outcome, by=by),
+            conversation=conversation,
+            recipient=recipient,
+            asker=asker,
+            after=after,
+            limit=limit,
+        )
+
+    async def list_ended(
+        self,
+        ending: SettledFilter,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page[Question]:
+        """The settled questions that ended like this, as in `list_settled`."""
         check_limit(limit)
-        ending = settled_filter(since=since, until=until, outcome=outcome, by=by)
-        if any(map(text_problem, filter(None, (conversation, asker, by)))):
+        if any(map(text_problem, filter(None, (conversation, asker, *ending.texts)))):
             return Page([], None)
         where = replace(await self._filter(conversation, recipient, asker), ending=ending)
         if after is None:

@@ -85,7 +85,7 @@ class PolicyCache:
 
     @property
     def port(self) -> Policies:
-        """Where they are stored."""
+        """Where the policies are stored, and standing answers with them."""
         if self._policies is None:
             raise RuntimeError("this desk was opened without a place for standing answers")
         return self._policies

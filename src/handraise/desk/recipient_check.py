@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from handraise.desk.batcher import KeyedBatcher
+from handraise.desk.everybody import everybody
 from handraise.model.away import Away, deputies_for
 from handraise.model.group_calendars import WorkspaceCalendars
 from handraise.model.people import GROUP
@@ -25,7 +26,6 @@ _GOOD_FOR = 10.0
 """For how many seconds a name that was found is not looked up again."""
 _KEPT = 10_000
 _TOGETHER = 64
-_PAGE = 500
 _NEAREST_AMONG = 1_000
 """Among how many people a similar name is searched."""
 
@@ -155,13 +155,8 @@ class Recipients:
         known = self._names.get(workspace)
         if known is None or known.until < time.monotonic():
             names = [GROUP + group for group in await self._directory.groups(workspace)]
-            after = None
-            while len(names) < _NEAREST_AMONG:
-                page = await self._directory.people(workspace, after=after, limit=_PAGE)
-                names += [person.id for person in page]
-                if len(page) < _PAGE:
-                    break
-                after = page[-1].id
+            people = everybody(self._directory, workspace, at_most=max(0, _NEAREST_AMONG - len(names)))
+            names += [person.id async for person in people]
             known = _Names(names, time.monotonic() + _GOOD_FOR)
             _keep(self._names, workspace, known)
         return nearest(name, known.names)

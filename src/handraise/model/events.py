@@ -38,7 +38,7 @@ class EventKind(StrEnum):
     REPLIED = "replied"
     """The asker replied to what people asked."""
     OPENED = "opened"
-    """It followed an equal question, which ended without an answer. From now on it is asked itself."""
+    """It followed an equal question, which ended without an answer for this one. From now on it is asked itself."""
     TAKEN = "taken"
     """A person is working on the answer, for some minutes."""
     RELEASED = "released"

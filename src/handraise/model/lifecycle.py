@@ -63,7 +63,7 @@ ORPHAN_RECORD: Mapping[str, Json] = {
 }
 """How a question ends that the policy closes because nothing was heard of its asker."""
 
-_DECLINED_BALLOT = "declined"
+DECLINED_BALLOT = "declined"
 RETURNED_BALLOT = "returned"
 """What two people who send a question back agree on."""
 
@@ -188,7 +188,7 @@ def decline_move(
         kind="decline",
         responder=responder,
         record=_without_none(record),
-        ballot=_DECLINED_BALLOT,
+        ballot=DECLINED_BALLOT,
         negative=True,
     )
 
@@ -512,8 +512,12 @@ def shared_record(ended: Question, record: dict[str, Json]) -> dict[str, Json]:
 
 
 def end_as(question: Question, ended: Question, record: dict[str, Json]) -> tuple[Question, EventKind] | None:
-    """Return a question that ends as the one that it follows, or None if its own time is over."""
-    if ended.outcome is None or not is_open(question, ended.outcome.at):
+    """Return a question that ends as the one that it follows, or None if its own time is over or its asker answered that.
+
+    A vote of its asker is such an answer too.
+    """
+    answered_by = {record.get("by"), *(vote.by for vote in ended.votes)}
+    if ended.outcome is None or not is_open(question, ended.outcome.at) or question.asker in answered_by:
         return None
     return _ended(question, ended.status, record, ended.outcome.at), EventKind(ended.status.value)
 

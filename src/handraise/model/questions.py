@@ -156,8 +156,8 @@ class Draft:
     def topic_key(self) -> str | None:
         """The same for questions that can share one answer: those of one topic that ask the same people the same.
 
-        The prompt counts too: an agent must not get an answer for others to something else than they asked. None without
-        a topic, and if the policy needs certain people.
+        The prompt and the files count too: an agent must not get an answer for others to something else than they asked.
+        The context does not: it says why one agent asks. None without a topic, and if the policy needs certain people.
         """
         if self.topic is None or self.needs:
             return None
@@ -169,6 +169,7 @@ class Draft:
             self.quorum,
             self.veto,
             self.evidence,
+            *(each.record() for each in self.attachments),
         ]
         return digest(["handraise topic", *asked])
 

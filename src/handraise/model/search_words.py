@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from handraise.model.people import ANYONE, Responder
 from handraise.model.questions import Question
-from handraise.model.search_text import search_text
+from handraise.model.search_text import normalized, search_text
 
 MOST_WORDS = 16_000
 """How many words of a question can be found. PostgreSQL cannot count further."""
@@ -47,7 +47,7 @@ def words_of(text: str) -> list[str]:
     """The words of a text, in their order."""
     if text.isascii():
         return [word[:_LONGEST_WORD] for word in _ASCII_WORD.findall(text.lower())]
-    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", normalized(text)))
     return [word[:_LONGEST_WORD] for word in _WORD.findall(unicodedata.normalize("NFC", plain))]
 
 

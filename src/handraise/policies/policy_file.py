@@ -40,3 +40,10 @@ def write_document(document: Json) -> str:
     """A policy as people write it."""
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return text
+
+
+def rule_lines(text: str) -> list[int]:
+    """The line on which each rule of a written policy begins, from 1."""
+    root = yaml.compose(text, yaml.SafeLoader)
+    found = (value for key, value in root.value if key.value == "rules") if root is not None else ()
+    return [rule.start_mark.line + 1 for rules in found for rule in rules.value]

@@ -746,7 +746,8 @@ class Desk(ABC):
 
         Only the person who answered can keep the answer, and each new question must ask the same people the same. One in
         twenty of them still goes to people, or the share that `spot_check` says; an answer that differs ends the standing
-        answer. What was kept before for the same question ends too. Raises `CannotKeep` if it is impossible.
+        answer, unless people were already asked the same and it follows that question. What was kept before for the same
+        question ends too. Raises `CannotKeep` if it is impossible.
         """
 
     @abstractmethod

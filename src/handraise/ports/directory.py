@@ -11,6 +11,7 @@ from handraise.model.away import Away
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
 from handraise.ports.calendars import Calendars
 from handraise.ports.passkeys import Passkeys
+from handraise.ports.saved_views import SavedViews
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,8 @@ class Claim:
     body: str | None = field(default=None, repr=False)
 
 
-class Directory(Passkeys, Calendars, Protocol):
-    """Keys, people, groups, calendars, sessions, passkeys, links and question links, and the requests that must not be done twice.
+class Directory(Passkeys, Calendars, SavedViews, Protocol):
+    """Keys, people, groups, calendars, sessions, passkeys, saved views, links, and the requests that must not be done twice.
 
     A call that changes keys, people, groups, sessions or links leaves exactly one event of the workspace in
     the audit trail, in the same transaction, with `by`: who did it. A call that changes nothing leaves none.
@@ -133,7 +134,7 @@ class Directory(Passkeys, Calendars, Protocol):
         ...
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
-        """Remove a person with their sessions, passkeys, links and group memberships; False if there is no such person."""
+        """Remove a person with what is theirs: sessions, passkeys, links, saved views, memberships. False if there is none."""
         ...
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:

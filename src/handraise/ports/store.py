@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from handraise.model.errors import KeyConflict, PolicyChanged, QuotaExceeded, Stopped
-from handraise.model.events import Event
+from handraise.model.events import Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
@@ -451,6 +451,12 @@ class Store(Protocol):
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """Every event of one question, oldest first."""
+        ...
+
+    async def histories(
+        self, workspace: str, question_ids: Collection[str], *, kinds: Collection[EventKind], limit: int
+    ) -> Sequence[Event]:
+        """The events of these kinds of several questions, oldest first; of more than `limit`, the latest."""
         ...
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:

@@ -95,7 +95,7 @@ def event_text(
         case EventKind.OPENED:
             return EventText(
                 gettext(
-                    "The equal question that it followed has ended without an answer, so this one is asked"
+                    "The equal question that it followed has ended without an answer for this one, so this one is asked"
                 )
             )
         case EventKind.TAKEN:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from handraise.model.forms import Approval
 from handraise.model.questions import Question
-from handraise.model.rulings import Effect, Match, Ruling
+from handraise.model.rulings import Effect, Match, RuleMode, Ruling
 from handraise.presentation.names import display_name, recipient_name
 from handraise.presentation.translation import gettext, gettext_noop
 
@@ -21,6 +21,26 @@ _WOULD: dict[Effect, str] = {
     "require": gettext_noop("Rule “{rule}” would decide what it needs, but only observes."),
     "allow": gettext_noop("Rule “{rule}” would allow it, but only observes."),
 }
+
+_EFFECTS: dict[Effect, str] = {
+    "deny": gettext_noop("denies"),
+    "require": gettext_noop("requires"),
+    "allow": gettext_noop("allows"),
+}
+_MODES: dict[RuleMode, str] = {
+    "enforce": gettext_noop("enforced"),
+    "observe": gettext_noop("only observed"),
+}
+
+
+def effect_text(effect: Effect) -> str:
+    """What a rule does, in one word."""
+    return gettext(_EFFECTS[effect])
+
+
+def mode_text(mode: RuleMode) -> str:
+    """Whether a rule is enforced."""
+    return gettext(_MODES[mode])
 
 
 def ruling_lines(question: Question) -> tuple[str, ...]:

@@ -63,20 +63,24 @@ from handraise.server.web.admin import (
 from handraise.server.web.error_pages import add_error_pages
 from handraise.server.web.inbox import (
     account_page,
+    agent_page,
     app_manifest,
     aside_page,
     conversation_page,
     file_pages,
     insights_page,
     passkey_pages,
+    person_page,
     policy_page,
     question_page,
     queue_page,
+    saved_view_pages,
     search_page,
     settled_page,
     standing_answers_page,
     stops_page,
     together_page,
+    tool_page,
 )
 from handraise.server.web.pages import STATIC_FILES
 
@@ -180,11 +184,15 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(channel_routes.router)
     # Before the sign-in pages, whose `/` only shows who you are.
     routes.include_router(queue_page.pages)
+    routes.include_router(saved_view_pages.pages)
     routes.include_router(settled_page.pages)
     routes.include_router(search_page.pages)
     routes.include_router(aside_page.pages)
     routes.include_router(standing_answers_page.pages)
     routes.include_router(conversation_page.pages)
+    routes.include_router(agent_page.pages)
+    routes.include_router(tool_page.pages)
+    routes.include_router(person_page.pages)
     routes.include_router(insights_page.pages)
     routes.include_router(stops_page.pages)
     routes.include_router(policy_page.pages)

@@ -85,6 +85,7 @@ async def open_channels(
                 secrets=settings.secret_keys,
                 contact=settings.push_contact,
                 allowed=settings.push_allow_private,
+                answers=settings.push_answers,
             )
             channels.append(await stack.enter_async_context(push))
         if settings.ntfy_url is not None:

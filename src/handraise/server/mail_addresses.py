@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from handraise.channels.email.server_urls import mail_address
+from handraise.desk.everybody import everybody
 from handraise.model.deliveries import Address
 from handraise.model.identities import Person, fold_email
 from handraise.model.people import OPERATOR
 from handraise.server.context import ServerContext
 
 _CHANNEL = "email"
-_PAGE = 500
 
 
 async def sync_email_address(
@@ -39,12 +39,10 @@ async def _sync_workspace(ctx: ServerContext, workspace: str) -> None:
         for each in await ctx.outbox.addresses(workspace)
         if each.channel == _CHANNEL
     }
-    after = None
-    while people := await ctx.directory.people(workspace, after=after, limit=_PAGE):
-        for address in filter(None, map(_address_of, people)):
-            if (address.recipient, address.id) not in known:
-                await ctx.outbox.put_address(address, by=OPERATOR)
-        after = people[-1].id
+    async for person in everybody(ctx.directory, workspace):
+        address = _address_of(person)
+        if address is not None and (address.recipient, address.id) not in known:
+            await ctx.outbox.put_address(address, by=OPERATOR)
 
 
 async def _has_email(ctx: ServerContext, workspace: str) -> bool:

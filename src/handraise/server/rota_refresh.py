@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from handraise.channels.safe_http import open_safe_client, read_url
+from handraise.desk.everybody import everybody
 from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE, GroupCalendar, Shift, WorkspaceCalendars
-from handraise.model.identities import Person, fold_email
+from handraise.model.identities import fold_email
 from handraise.ports import Directory
 from handraise.ports.channel import NotSent
 from handraise.server.rota_expansion import MAX_BYTES, Entry, UnreadableCalendar, expand
@@ -19,7 +20,6 @@ _log = logging.getLogger(__name__)
 EVERY = timedelta(minutes=15)
 """How often a rota is fetched at most."""
 _WORKSPACES = 10_000
-_PAGE = 500
 _OK = 200
 
 
@@ -97,7 +97,7 @@ async def _text(directory: Directory, settings: ServerSettings, workspace: str, 
 
 async def _shifts(directory: Directory, workspace: str, group: str, entries: Sequence[Entry]) -> list[Shift]:
     """Who of the group is on duty when."""
-    people = [each async for each in _everybody(directory, workspace) if group in each.groups]
+    people = [each async for each in everybody(directory, workspace) if group in each.groups]
     by_email = {fold_email(each.email): each.id for each in people if each.email is not None}
     by_id = {each.id: each.id for each in people}
     shifts = []
@@ -116,11 +116,3 @@ async def _shifts(directory: Directory, workspace: str, group: str, entries: Seq
             }
         shifts += [Shift(entry.begins, entry.ends, person) for person in sorted(found)]
     return shifts
-
-
-async def _everybody(directory: Directory, workspace: str) -> AsyncIterator[Person]:
-    after = None
-    while page := await directory.people(workspace, after=after, limit=_PAGE):
-        for person in page:
-            yield person
-        after = page[-1].id

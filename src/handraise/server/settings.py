@@ -321,6 +321,10 @@ class ServerSettings(BaseSettings):
         default=None,
         description="turns web push on: the contact for push services, as `mailto:ops@example.com`; needs the secret",
     )
+    push_answers: bool = pydantic.Field(
+        default=False,
+        description="shows short yes-or-no questions and actions of low risk in push notifications, with buttons that answer them",
+    )
     push_allow_private: Networks = pydantic.Field(
         default=(), description="private networks with push services of your own, as JSON"
     )

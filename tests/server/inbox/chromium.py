@@ -146,3 +146,9 @@ async def violations(tab: Page) -> list[str]:
     return [
         f"{each['id']}: {node['target']} {node['html'][:200]}" for each in found for node in each["nodes"]
     ]
+
+
+async def fits(tab: Page) -> bool:
+    """Whether nothing is beside the screen."""
+    found: bool = await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    return found

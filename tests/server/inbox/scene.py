@@ -39,6 +39,7 @@ from tests.tiers import NIGHTLY
 
 NO_PAGES = {
     "/openapi.json",
+    "/insights.csv",
     "/manifest.webmanifest",
     "/service-worker.js",
     "/sign-in/oidc",  # leads to the provider
@@ -47,6 +48,11 @@ NO_PAGES = {
     "/questions/{question_id}/images/{digest}",
 }
 
+BEHIND_A_FIGURE = (
+    "/settled?all=1&since=2020-01-01T00:00:00%2B00:00&ended_by=people&took=0-86400&group=ops&tool=deploy&risk=high"
+    "&channel=-&late=1&failed=1&hour=9&asked_hour=8"
+)
+"""With every filter that a link can set."""
 BESIDE = 1_100
 """The pixels from which the list and a question are side by side."""
 CONTEXT = {
@@ -130,6 +136,9 @@ ONE_OF_EACH = {
     "a question asked again to answer",
     "what is settled",
     "a conversation",
+    "an agent",
+    "a tool",
+    "one's history",
     "insights",
     "the policy",
     "stops",
@@ -229,6 +238,11 @@ def _lists() -> list[View]:
         View("what is settled", "/settled", "/settled"),
         View("what is settled in the workspace", "/settled", "/settled?all=1", alike=True),
         View("a conversation", "/conversation", "/conversation?name=release+4.2"),
+        View("an agent", "/agent", "/agent?name=deploy-bot"),
+        View("an agent that is not known", "/agent", "/agent?name=none", alike=True),
+        View("a tool", "/tool", "/tool?name=payments.transfer"),
+        View("one's history", "/person", "/person"),
+        View("somebody's history", "/person", "/person?name=bob", alike=True),
         View("the policy", "/policy", "/policy"),
         View("stops", "/stops", "/stops"),
         View("insights", "/insights", "/insights"),
@@ -248,6 +262,8 @@ def _lists() -> list[View]:
         View("retention", "/admin/retention", "/admin/retention", alike=True),
         View("a server that is set up", "/setup", "/setup", alike=True),
         View("insights of a day", "/insights", "/insights?span=day", alike=True),
+        View("insights with filters", "/insights", "/insights?agent=deploy-bot&risk=medium", alike=True),
+        View("settled questions behind a figure", "/settled", BEHIND_A_FIGURE, alike=True),
         View("insights of a month", "/insights", "/insights?span=month", alike=True),
     ]
 

@@ -150,8 +150,15 @@ async def test_addresses_and_routing_are_changed_and_a_test_is_sent(
     assert sent.status_code == 303
     assert "Your test" in (await open_page(boss, sent.headers["location"].partition("#")[0])).words
     assert (await boss.get("/admin/channels?test=none")).status_code == 200
-    [remove] = [each for each in listed.sheets if each.action == "/admin/addresses/remove"]
-    assert (await send(boss, remove)).status_code == 303
+    three = json.dumps({"url": f"{url}/three", "secret": secret})
+    for more in (f"{url}/two", three, f"{url}/two"):
+        added = await post(boss, "/admin/addresses", **typed | {"destination": more}, secret=secret)
+        assert added.status_code == 303
+    kept = await ctx.outbox.addresses(workspace)
+    assert sorted(each.to["url"].removeprefix(url) for each in kept) == ["", "/three", "/two"]
+    for remove in (await open_page(boss, "/admin/addresses")).sheets:
+        if remove.action == "/admin/addresses/remove":
+            assert (await send(boss, remove)).status_code == 303
     assert await ctx.outbox.addresses(workspace) == []
     routing = form(await open_page(boss, "/admin/routing"), "/admin/routing")
     routing.fill("document", '{"rules": [{"risk": "extreme"}]}')
@@ -165,12 +172,12 @@ async def test_addresses_and_routing_are_changed_and_a_test_is_sent(
     assert late.status_code == 409
     stored = await ctx.outbox.routing(workspace)
     assert stored == {"rules": [{"risk": "high", "urgent": True}]}
-    for kind in (
-        WorkspaceEventKind.ADDRESS_ADDED,
-        WorkspaceEventKind.ADDRESS_REMOVED,
-        WorkspaceEventKind.ROUTING_CHANGED,
+    for kind, times in (
+        (WorkspaceEventKind.ADDRESS_ADDED, 3),
+        (WorkspaceEventKind.ADDRESS_REMOVED, 3),
+        (WorkspaceEventKind.ROUTING_CHANGED, 1),
     ):
-        assert await acts(ctx, workspace, kind) == ["boss"], kind
+        assert await acts(ctx, workspace, kind) == ["boss"] * times, kind
 
 
 async def test_a_grant_is_listed_and_revoked(boss: httpx2.AsyncClient, desk: LocalDesk) -> None:
@@ -199,7 +206,8 @@ async def test_the_trail_is_searched_verified_and_downloaded(
     rows = [each for each, _ in found.tags if each == "tr"]
     assert len(rows) == 3, "a heading, and her two groups"
     assert "Nothing fits." in (await open_page(boss, "/admin/audit?until=2020-01-01")).words
-    assert (await boss.get("/admin/audit?since=never")).status_code == 422
+    for wrong in ("since=never", "until=9999-12-31", "until=0000-00-00"):
+        assert (await boss.get(f"/admin/audit?{wrong}")).status_code == 422, wrong
     assert (await boss.get("/admin/audit?before=nonsense&person=%00")).status_code == 200
     verified = await post(boss, "/admin/audit/verify")
     assert "Nothing was changed, removed or added" in verified.text
@@ -222,9 +230,15 @@ async def test_what_is_kept_is_decided_held_and_erased(
     wrong = await post(boss, "/admin/retention", **rule)
     assert wrong.status_code == 422
     assert 'value="many"' in wrong.text
-    assert (await post(boss, "/admin/retention", keep="days", days="30")).status_code == 303
+    asked = await post(boss, "/admin/retention", keep="days", days="30")
+    assert await ctx.ledger.rules(workspace) is None, "it asks first"
+    assert "They are now kept for ever." in Page(asked.text).words
+    assert (await send(boss, form(Page(asked.text), "/admin/retention"), SURE)).status_code == 303
     assert await ctx.ledger.rules(workspace) == Rule(timedelta(days=30))
-    assert (await post(boss, "/admin/retention", keep="default")).status_code == 303
+    for shorter in ("29.5", "0"):
+        asked = await post(boss, "/admin/retention", keep="days", days=shorter)
+        assert (asked.status_code, "They are now kept for 30 days." in asked.text) == (200, True), shorter
+    assert (await post(boss, "/admin/retention", keep="default")).status_code == 303, "nothing is removed"
     assert await ctx.ledger.rules(workspace) is None
     unknown = await post(boss, "/admin/retention/holds", name="case", reason="court", question="none")
     assert "There is no such question here" in unknown.text

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Literal
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from handraise import Approval, Responder
 from handraise.desk.local_desk import LocalDesk
@@ -14,7 +14,7 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.server.web.admin.admin_views import NAVIGATION
 from tests.server.inbox.chromium import *  # noqa: F403 -- its fixtures
-from tests.server.inbox.chromium import NewWindow, complaints, violations
+from tests.server.inbox.chromium import NewWindow, complaints, fits, violations
 
 PATHS = (
     "/admin",
@@ -108,9 +108,3 @@ async def test_somebody_is_added_with_the_keyboard_and_without_scripts(person: N
         await expect(tab.get_by_role("heading", level=1)).to_have_text("ann")
         await tab.get_by_role("button", name="Make a sign-in link").press("Enter")
         await expect(tab.locator(".secret")).to_contain_text("/sign-in/link?token=")
-
-
-async def fits(tab: Page) -> bool:
-    """Whether nothing is beside the screen."""
-    found: bool = await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import UTC, datetime
 from typing import Literal
 
 import pytest
-from playwright.async_api import Page, ViewportSize, expect
+from playwright.async_api import Page, Route, ViewportSize, expect
 
 from handraise import Approval, Choice, Confirm
 from handraise.desk.local_desk import LocalDesk
@@ -99,6 +100,7 @@ async def test_one_key_answers_and_leads_to_the_next(person: NewWindow, desk: Lo
         await expect(prompt).to_have_text("yes")
         await press(tab, "y")
         await expect(prompt).to_have_text("risky")
+        await tab.wait_for_timeout(READY)
         await tab.get_by_role("button", name="Deny").click()
         await expect(toast).to_contain_text("Denied")
         assert (await outcome_of(desk, low.id))["decision"] == "deny"
@@ -123,6 +125,104 @@ async def test_an_answer_that_comes_too_late_is_told(person: NewWindow, desk: Lo
         toast = tab.get_by_role("group", name="Your last answer")
         await expect(toast).to_contain_text("Somebody was faster. Yours was not sent.")
         assert await outcome_of(desk, first.id) is False
+
+
+@pytest.mark.only_proof_of(
+    "neither a key nor a second click decides a question that its person has not seen, or has left"
+)
+async def test_what_was_meant_for_another_question_decides_nothing(
+    person: NewWindow, desk: LocalDesk
+) -> None:
+    asked = [await desk.post(f"number {n}", form=Confirm(), undo_for=60) for n in range(3)]
+    async with person("ann", viewport=WIDE) as window:
+        tab = await window.new_page()
+        prompt, toast = tab.locator("[data-pane] .prompt"), tab.get_by_role("group", name="Your last answer")
+        loading, shown = asyncio.Event(), asyncio.Event()
+
+        async def slowly(route: Route) -> None:
+            loading.set()
+            await shown.wait()
+            await route.continue_()
+
+        await tab.route(f"**/questions/{asked[1].id}*", slowly)
+        await listens(tab, "/")
+        await expect(prompt).to_have_text("number 0")
+        await asyncio.wait_for(loading.wait(), 20)
+        await tab.keyboard.press("j")
+        await press(tab, "y")  # the pane still shows the question before
+        await tab.locator("[data-pane] [data-no]").click()
+        await expect(toast).to_be_hidden()
+        shown.set()
+        await expect(prompt).to_have_text("number 1")
+        await tab.wait_for_timeout(READY)
+        await tab.locator("[data-pane] [data-yes]").dblclick()
+        await expect(prompt).to_have_text("number 2")
+        await tab.wait_for_timeout(READY)
+        await expect(prompt).to_have_text("number 2")
+        await expect(toast).to_contain_text("Answering Yes")
+        await expect(toast.get_by_role("link")).to_have_count(0)  # it would have sent the answer
+        await tab.locator("[data-pane] [data-no]").click()
+        await expect(tab.locator("[data-row].settled")).to_have_count(1)
+    assert await outcome_of(desk, asked[1].id) is True
+    assert (await desk.get(asked[0].id)).outcome is None
+
+
+async def test_a_second_answer_takes_the_place_of_the_one_that_is_held_back(
+    person: NewWindow, desk: LocalDesk
+) -> None:
+    first, _ = [await desk.post(f"number {n}", form=Confirm()) for n in range(2)]
+    async with person("ann", viewport=WIDE) as window:
+        tab = await window.new_page()
+        prompt, toast = tab.locator("[data-pane] .prompt"), tab.get_by_role("group", name="Your last answer")
+        await listens(tab, "/")
+        await expect(prompt).to_have_text("number 0")
+        await press(tab, "y")
+        await expect(prompt).to_have_text("number 1")
+        await tab.keyboard.press("k")
+        await expect(prompt).to_have_text("number 0")
+        await press(tab, "n")
+        await expect(toast).to_contain_text("Answering No")
+        await tab.goto("/settled")  # what is held back is sent when the page is left
+        async with asyncio.timeout(20):
+            while (await desk.get(first.id)).outcome is None:
+                await asyncio.sleep(0.05)
+    assert await outcome_of(desk, first.id) is False
+
+
+@pytest.mark.only_proof_of("the refusal of an answer is told after the one that is held back meanwhile")
+async def test_a_refusal_waits_until_no_other_answer_is_held_back(person: NewWindow, desk: LocalDesk) -> None:
+    first, second, _ = [await desk.post(f"number {n}", form=Confirm()) for n in range(3)]
+    async with person("ann", viewport=WIDE) as window:
+        tab = await window.new_page()
+        prompt, toast = tab.locator("[data-pane] .prompt"), tab.get_by_role("group", name="Your last answer")
+
+        async def refuse(route: Route) -> None:
+            if route.request.method == "POST":
+                await route.fulfill(status=409, body="<p>no</p>", content_type="text/html")
+            else:
+                await route.continue_()
+
+        await tab.route(f"**/questions/{first.id}*", refuse)
+        await listens(tab, "/")
+        await expect(prompt).to_have_text("number 0")
+        await press(tab, "y")
+        await expect(prompt).to_have_text("number 1")
+        await tab.wait_for_timeout(READY)
+        async with tab.expect_response(lambda one: one.request.method == "POST"):
+            await tab.keyboard.press("y")
+        await expect(tab.locator("[data-whisper]")).to_contain_text("Your answer was not recorded.")
+        await expect(toast).to_contain_text("Answering Yes")
+        await tab.keyboard.press("z")
+        await expect(toast).to_contain_text("Your answer was not recorded.")
+        await toast.get_by_role("link", name="View").click()
+        await expect(prompt).to_have_text("number 0")
+        await press(tab, "y")
+        await expect(prompt).to_have_text("number 1")
+        await tab.wait_for_timeout(READY)
+        await tab.locator("[data-pane] [data-yes]").click()  # it is sent at once, after the other one
+        await expect(prompt).to_have_text("number 2")
+        await expect(toast).to_contain_text("Your answer was not recorded.")
+    assert await outcome_of(desk, second.id) is True
 
 
 @pytest.mark.only_proof_of(

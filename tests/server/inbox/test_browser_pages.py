@@ -27,9 +27,11 @@ PATHS = (
     "/settled",
     "/settled?all=1&q=release",
     "/settled?q=nothing+like+that",
+    "/settled?all=1&ended_by=people&took=60-3600&tool=release&risk=medium&hour=9&asked_hour=9&late=1",
     "/insights",
     "/insights?span=day",
     "/insights?span=month",
+    "/insights?agent=mail-bot&tool=release&risk=medium",
 )
 
 

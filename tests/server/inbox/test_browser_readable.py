@@ -94,7 +94,7 @@ async def test_what_is_settled_is_filtered_by_day_outcome_and_person(
         await tab.get_by_label("Settled or voted by").select_option("bob")
         await tab.get_by_role("button", name="Show").click()
         await expect(tab.locator("[data-settled]")).to_have_count(1)
-        await tab.locator("[data-settled] a").first.click()
+        await tab.locator("[data-settled] .row-text a").first.click()
         await tab.locator("[data-back]").click()
         await expect(tab.get_by_role("link", name="by bob remove this filter")).to_be_visible()
         day = (clock.now() - timedelta(days=1)).date().isoformat()

@@ -49,16 +49,26 @@ async def test_an_open_page_tells_what_was_asked_meanwhile_and_answers_as_before
         window = await chromium.new_context()
         try:
             window.set_default_timeout(PATIENCE)
-            queue, page = await window.new_page(), await window.new_page()
+            queue, page, other = [await window.new_page() for _ in range(3)]
             await sign_in(queue, server)
             async with open_desk(url, asker="deploy-bot") as desk:
                 before = await desk.post("Asked before", choices=["Canary", "Rolling"])
                 await queue.goto(f"{server.address}/")
                 await page.goto(f"{server.address}/questions/{before.id}")
                 await page.get_by_role("radio", name="Rolling").check()
+                away = await desk.post("Answered while it was away", form=Choice.of("a", "b"))
+                await other.goto(f"{server.address}/questions/{away.id}")
+                await other.get_by_role("radio", name="b").check()
                 await stopped(server)
+                await other.get_by_role("button", name="Send the answer").click()
+                await expect(other.locator("[data-offline]")).to_contain_text("Kept. It will be sent")
                 meanwhile = await desk.post("Asked while it was away", form=Choice.of("a", "b"))
                 server = await started(stack, url, tmp_path, port)
+                # Any page of this browser may have sent it.
+                await expect(other.locator("[data-offline] .kept-answer")).to_have_count(0, timeout=BACK)
+                sent = await asyncio.wait_for(desk.wait(away.id), 20)
+                assert isinstance(sent, Answered)
+                assert (sent.value, sent.by) == ("b", "admin")
                 await expect(queue.get_by_text("1 new question.")).to_be_visible(timeout=BACK)
                 await expect(queue).to_have_title("(2) Waiting · Handraise")
                 after = await desk.post("Asked afterwards")
@@ -69,7 +79,7 @@ async def test_an_open_page_tells_what_was_asked_meanwhile_and_answers_as_before
                 outcome = (await desk.get(before.id)).outcome
                 assert isinstance(outcome, Answered)
                 assert (outcome.value, outcome.by) == ("Rolling", "admin")
-                await queue.get_by_role("link", name="Show").click()
+                await queue.get_by_role("link", name="Show", exact=True).click()
                 for question in (meanwhile, after):
                     await expect(queue.get_by_role("link", name=question.prompt)).to_be_visible()
         finally:

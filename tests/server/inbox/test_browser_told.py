@@ -11,9 +11,12 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import BrowserContext, Page, Request, Worker, expect
 
-from handraise import Approval, Choice
+from handraise import Approval, Choice, Confirm, Question
+from handraise.channels.webpush import payload_of
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
+from handraise.ports.channel import Message, Notice
+from handraise.presentation.one_press import notification_digest
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, complaints, listens, violations
 
@@ -333,6 +336,77 @@ class TestWorker:
         assert (answer.status, answer.from_service_worker) == (403, False)
         await tab.reload()
         await expect(tab.get_by_role("heading", name="You", exact=True)).to_be_visible()
+
+
+class TestButtons:
+    @pytest.fixture
+    def settings(self) -> dict[str, Any]:
+        return {"push_answers": True}
+
+    @pytest.mark.only_proof_of("a button of a notification answers with what the notification showed")
+    async def test_answer_with_what_was_shown_and_tell_what_is_recorded(
+        self, told: BrowserContext, desk: LocalDesk, address: str, workspace: str
+    ) -> None:
+        tab = await told.new_page()
+        await tab.goto("/me")
+        ship, late = [await desk.post(prompt, form=Confirm()) for prompt in ("Ship it?", "Too late?")]
+        await press(tab, payload_for(workspace, ship))
+        [found] = await shown(tab)
+        assert (found["title"], found["body"]) == ("Answered: Yes", "Ship it?")
+        last = (await desk.history(ship.id))[-1]
+        assert (last.by, last.data["channel"]) == ("ann", "webpush")
+        assert last.data["shown_digest"] == notification_digest(ship)
+        await desk.answer(late.id, False, by="bob")
+        await press(tab, payload_for(workspace, late))
+        [_, refused] = await shown(tab, count=2)
+        assert refused["title"] == "Your answer was not recorded."
+        assert "Answered by bob" in refused["body"]
+        assert refused["url"] == f"{address}/questions/{late.id}"
+
+    async def test_decide_nothing_without_a_session_nor_for_another_person(
+        self, told: BrowserContext, desk: LocalDesk, workspace: str
+    ) -> None:
+        tab = await told.new_page()
+        await tab.goto("/me")
+        question = await desk.post("Ship it?", form=Confirm())
+        await press(tab, payload_for(workspace, question, person="bob"))
+        # A window is opened only for a press of a person; without one, a notification says the same.
+        assert [each["title"] for each in await shown(tab)] == ["Sign in to answer."]
+        await told.clear_cookies()
+        await press(tab, payload_for(workspace, question))
+        assert [each["title"] for each in await shown(tab)] == ["Sign in to answer."]
+        assert (await desk.get(question.id)).outcome is None
+
+
+def payload_for(workspace: str, question: Question, person: str = "ann") -> str:
+    """What the server sends to the browser of a person."""
+    notice = Notice(delivery_id="d", question=question, reason="asked", link="https://example.com/")
+    message = Message(
+        id="m",
+        workspace=workspace,
+        channel="webpush",
+        recipient=person,
+        to={},
+        at=question.asked_at,
+        notices=[notice],
+    )
+    return payload_of(message, answers=True).decode()
+
+
+async def press(tab: Page, payload: str) -> None:
+    """Show a notification as the worker does for a push message, and press its first button."""
+    await tab.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    worker = await worker_of(tab.context)
+    await worker.evaluate(
+        """async (payload) => {
+            await self.registration.showNotification(...notification({ json: () => payload }));
+            const [found] = await self.registration.getNotifications({ tag: payload.tag });
+            if (found.actions.map(({ title }) => title).join() !== "Yes,No") throw new Error("other buttons");
+            found.close();
+            await answer(found, found.actions[0].action);
+        }""",
+        json.loads(payload),
+    )
 
 
 async def push(tab: Page, address: str, data: str) -> None:

@@ -29,7 +29,7 @@ async def test_link_to_a_conversation_shows_what_waits_and_what_is_settled(
     [href] = {unescape(each) for each in re.findall(r'href="(/conversation[^"]+)"', opened.html)}
     shown = await open_page(ann, href)
     rows = [attrs["id"] for _, attrs in shown.tags if (attrs.get("id") or "").startswith("q-")]
-    assert rows == [f"q-{each.id}" for each in (waits, denied, answered)]
+    assert rows == [f"q-{each.id}" for each in (answered, denied, waits)]
     for text in ("Pending", "Denied", "Answered by you through the inbox", NAME):
         assert text in shown.words
     back = (await open_page(ann, f"/questions/{denied.id}?from={href.replace('?', '%3F')}")).html

@@ -612,7 +612,7 @@ async def test_a_tab_is_named_after_its_question(ann: httpx2.AsyncClient, desk: 
 async def test_a_fault_of_ours_is_a_page_for_browsers_and_says_nothing_about_it(
     ann: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalDesk, "list_settled", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(LocalDesk, "list_ended", lambda *_, **__: 1 / 0)
     seen = await ann.get("/settled", headers={"accept": "text/html"})
     assert (seen.status_code, seen.headers["content-type"]) == (500, "text/html; charset=utf-8")
     assert "Something went wrong on our side" in Page(seen.text).words

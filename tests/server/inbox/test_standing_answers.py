@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from unittest.mock import AsyncMock
 
 import httpx2
 import pytest
@@ -10,10 +12,12 @@ from handraise import Answered
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.questions import Question
+from handraise.server import ServerContext
+from handraise.server.web.inbox import standing_answers_page
 from handraise.testing.clock import ManualClock
 from support.issuer import Issuer
-from tests.server.conftest import bearer
-from tests.server.inbox.browser import open_page, send
+from tests.server.conftest import ORIGIN, bearer
+from tests.server.inbox.browser import FORM, open_page, send
 
 
 async def rate(desk: LocalDesk, *people: str) -> Question:
@@ -42,6 +46,23 @@ async def test_an_answer_is_kept_with_the_form_that_answers(
     sheet.tick("v", "0")
     await send(ann, sheet)
     assert len(await desk.list_standing_answers()) == 1, "without a day, nothing is kept"
+
+
+async def test_a_script_hears_that_an_answer_is_recorded_and_not_kept(
+    ann: httpx2.AsyncClient, desk: LocalDesk
+) -> None:
+    question = await rate(desk)
+    sheet = (await open_page(ann, f"/questions/{question.id}")).sheet()
+    headers = ORIGIN | FORM | {"accept": "application/json"}
+    unfit = await ann.post(sheet.action, content="v=9&keep_until=2020-01-01", headers=headers)
+    assert (unfit.status_code, "problem" in unfit.text) == (422, True), "nothing is recorded"
+    sent = await ann.post(sheet.action, content="v=1&keep_until=2020-01-01", headers=headers)
+    assert sent.status_code == 200
+    assert (sent.json()["done"]["answer"], sent.json()["problem"]) == (
+        "19",
+        "It is not kept for later questions.",
+    )
+    assert not (await desk.list_standing_answers()).items
 
 
 async def test_an_answer_is_kept_later_listed_and_revoked(
@@ -89,6 +110,31 @@ async def test_the_page_says_who_answered_a_spot_check_differently(
     assert f'href="/questions/{check.id}"' in page.html
     told = (await open_page(ann, f"/questions/{question.id}")).words
     assert "The standing answer ended, because bob answered the same question differently" in told
+
+
+async def test_the_newest_are_shown_with_few_statements(
+    ann: httpx2.AsyncClient,
+    ctx: ServerContext,
+    desk: LocalDesk,
+    clock: ManualClock,
+    day: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standing_answers_page, "_AT_ONCE", 2)
+    monkeypatch.setattr(standing_answers_page, "_MOST_SHOWN", 3)
+    for number in range(5):
+        clock.advance(timedelta(minutes=1))
+        question = await desk.post(
+            f"number {number}", choices=["7", "19"], recipients=["ann"], topic=f"{number}"
+        )
+        await desk.answer(question.id, "19", by="ann")
+        await desk.keep_answer(question.id, until=datetime.fromisoformat(f"{day}T00:00Z"), by="ann")
+    read = AsyncMock(wraps=ctx.store.read)
+    monkeypatch.setattr(ctx.store, "read", read)
+    page = await open_page(ann, "/standing-answers")
+    assert re.findall(r"number \d", page.words) == ["number 4", "number 3", "number 2"]
+    assert "Only the newest 3 are shown." in page.words
+    assert read.await_count == 1
 
 
 @pytest.fixture

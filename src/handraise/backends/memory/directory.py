@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from handraise.backends.memory.calendars import MemoryCalendars
 from handraise.backends.memory.passkeys import MemoryPasskeys
+from handraise.backends.memory.saved_views import MemorySavedViews
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.away import Away
 from handraise.model.deliveries import Address
@@ -45,7 +46,7 @@ Place = TypeVar("Place")
 Value = TypeVar("Value")
 
 
-class MemoryDirectory(MemoryPasskeys, MemoryCalendars):
+class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
     """Who is who, in dictionaries. No method awaits anything, so each is atomic on the event loop."""
 
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
@@ -60,6 +61,7 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars):
         self._question_links: dict[Secret, QuestionLink] = {}
         self._calendars = {}
         self._rotas = {}
+        self._views = {}
         self._requests: dict[tuple[str, str, str], _Request] = {}
 
     async def add_key(
@@ -473,6 +475,7 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars):
         _drop(self._links, theirs)
         _drop(self._question_links, theirs)
         self._remove_passkeys(workspace, person_id)
+        self._views.pop(Ref(workspace, person_id), None)
         self._identities.pop(Ref(workspace, person_id), None)
         for ref, person in self._people.items():
             if (ref.workspace, person.deputy) == (workspace, person_id):

@@ -58,7 +58,8 @@ class MemoryStandingAnswers:
             spot_check=spot_check,
         )
         for place, each in list(self._store.standing_answers.items()):
-            if each.revoked_at is None and self._topic_keys[place] == question.topic_key:
+            is_same = place.workspace == ref.workspace and self._topic_keys[place] == question.topic_key
+            if is_same and each.revoked_at is None:
                 self._end(place, by=responder.id)
         place = Ref(ref.workspace, standing_id)
         self._store.standing_answers[place], self._topic_keys[place] = kept, question.topic_key

@@ -535,6 +535,17 @@ class MemoryStore:
         """One question's events; see the port."""
         return [event for event in self._events if Ref(event.workspace, event.question_id) == ref]
 
+    async def histories(
+        self, workspace: str, question_ids: Collection[str], *, kinds: Collection[EventKind], limit: int
+    ) -> Sequence[Event]:
+        """Several questions' events; see the port."""
+        found = [
+            event
+            for event in self._events
+            if event.workspace == workspace and event.question_id in question_ids and event.kind in kinds
+        ]
+        return found[-limit:]
+
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
         start = self._place(_number(after)) if after else 0

@@ -402,3 +402,25 @@ returning group_name;
 -- Some of the workspaces in which a group has a rota.
 select workspaces_with_rotas as workspace from handraise.workspaces_with_rotas(:at_most)
 where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_rotas);
+
+-- name: save_view
+-- Save a view of a person who exists, unless they have one of this name, or as many as they may.
+with known as (
+    select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
+)
+insert into handraise.saved_views (created_at, workspace, person, name, query)
+select coalesce(:now::timestamptz, now()), workspace, id, :name, :query
+from known
+where (
+    select count(*) from handraise.saved_views where workspace = :workspace and person = :person
+) < :at_most::bigint
+on conflict do nothing
+returning *;
+
+-- name: saved_views
+-- The views of a person, the oldest first.
+select * from handraise.saved_views where workspace = :workspace and person = :person order by created_at, name;
+
+-- name: remove_view
+-- Remove a view of a person.
+delete from handraise.saved_views where workspace = :workspace and person = :person and name = :name returning name;

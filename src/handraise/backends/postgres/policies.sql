@@ -71,11 +71,11 @@ with kept as (
     returning *
 ),
 ended as (
-    update handraise.standing_answers as s
-    set revoked_at = kept.created_at, revoked_by = :actor
+    select e.*
     from kept
-    where s.workspace = kept.workspace and s.topic_key = kept.topic_key and s.revoked_at is null and s.id <> kept.id
-    returning s.revoked_at, s.workspace, s.question_id, s.id
+    cross join lateral handraise.end_older_answers(
+        kept.workspace, kept.topic_key, kept.id, kept.created_at, kept.given_by
+    ) as e
 ),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, data)

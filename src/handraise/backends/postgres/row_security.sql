@@ -88,6 +88,7 @@ from (
         ('sessions', exists (select from handraise.sessions)),
         ('passkeys', exists (select from handraise.passkeys)),
         ('passkey_nonces', exists (select from handraise.passkey_nonces)),
+        ('saved_views', exists (select from handraise.saved_views)),
         ('links', exists (select from handraise.links)),
         ('question_links', exists (select from handraise.question_links)),
         ('requests', exists (select from handraise.requests)),

@@ -20,7 +20,7 @@ _SPARE = 20
 """How many candidates more than wanted are read for a page: a few may be for others, according to their records."""
 _WALKED = 2_000
 """How many of the newest questions are read one by one, before the index is asked."""
-_CURSOR = re.compile(r"([0-9]{1,18})\\.([0-9]{1,18})")
+_CURSOR = re.compile(r"([0-9]{1,20})\.([0-9]{1,19})")
 _MOST_PLACES = 255
 """How often a word can be in a vector."""
 
@@ -85,8 +85,11 @@ class PostgresSearchIndex:
 
 
 def _place(cursor: str | None) -> tuple[str | None, int | None]:
-    found = None if cursor is None else _CURSOR.fullmatch(cursor)
-    return (None, None) if found is None else (found[1], int(found[2]))
+    if cursor is None:
+        return None, None
+    if (found := _CURSOR.fullmatch(cursor)) is None:
+        raise ValueError(f"{cursor[:100]!r} is not a cursor of this index")
+    return found[1], int(found[2])
 
 
 def _vector_text(entry: IndexEntry) -> str:

@@ -2,10 +2,10 @@
 
 -- name: insert
 -- Register questions. One whose key or id exists, archived or not, or that would be the second to replace a question, is not
--- returned. With a quota, a question that would
--- give its asker more pending questions than that is not registered, and neither is one that was decided by another
--- version of the policy, by a rule that is suspended or by a standing answer that does not hold, or that a stop covers; it is
--- returned with the reason as `refused`, and with the `stop`. `pending` is how many its asker had before, up to the quota.
+-- returned. With a quota, a question that would give its asker more pending questions than that is not registered, and
+-- neither is one that was decided by another version of the policy, by a rule that is suspended or by a standing answer that
+-- does not hold, or that a stop covers; it is returned with the reason as `refused`, and with the `stop`. `pending` is how
+-- many its asker had before, up to the quota.
 with given as materialized (
     select t.*, row_number() over (partition by t.workspace, t.asker) as place
     from unnest(
@@ -1315,6 +1315,21 @@ with page as materialized (
             )
             and (:settled_by::text is null or s.outcome ->> 'by' = :settled_by or s.votes ? :settled_by)
             and (
+                :ways::text[] is null
+                or case when s.status = 'answered' then coalesce(s.outcome ->> 'source', 'person') else s.status end = any (:ways)
+            )
+            and (
+                :channel::text is null
+                or coalesce(case when s.status in ('answered', 'declined', 'returned') then s.outcome ->> 'channel' end, '') = :channel
+            )
+            and (:tool::text is null or s.form ->> 'kind' = 'approval' and s.form -> 'action' ->> 'tool' = :tool)
+            and (:risk::text is null or s.form ->> 'kind' = 'approval' and coalesce(s.form ->> 'risk', 'medium') = :risk)
+            and (:group_name::text is null or s.recipients ? :group_name)
+            and (:took_at_least::interval is null or s.settled_at >= s.asked_at + :took_at_least)
+            and (:took_less::interval is null or s.settled_at < s.asked_at + :took_less)
+            and (not :is_late::boolean or s.settled_at >= s.asked_at + make_interval(secs => (s.steps -> 0 ->> 'after')::float8))
+            and (not :has_failed::boolean or s.form ->> 'kind' = 'approval' and s.report ->> 'ok' = 'false')
+            and (
                 :person::text is null
                 or s.outcome ->> 'by' = :person
                 or s.votes ? :person
@@ -1438,17 +1453,20 @@ with page as materialized (
     ) as e
     cross join lateral (
         select
-            s.asker, s.status, s.asked_at, s.settled_at,
+            s.id, s.asker, s.status, s.asked_at, s.settled_at, s.recipients,
             s.form ->> 'kind' as form_kind,
             s.outcome ->> 'by' as settled_by,
             case when s.status = 'answered' then coalesce(s.outcome ->> 'source', 'person') end as source,
-            case when s.status in ('answered', 'declined') then s.outcome ->> 'channel' end as channel,
+            case when s.status in ('answered', 'declined', 'returned') then s.outcome ->> 'channel' end as channel,
             case
                 when s.form ->> 'kind' = 'approval' and s.status = 'answered' and s.outcome -> 'source' is null
                     then s.outcome -> 'value' ->> 'decision' = 'approve'
             end as approved,
+            case when s.form ->> 'kind' = 'approval' then s.form -> 'action' ->> 'tool' end as tool,
             case when s.form ->> 'kind' = 'approval' then coalesce(s.form ->> 'risk', 'medium') end as risk,
-            case when s.report ->> 'ok' = 'false' then s.id end as failed_question
+            (select jsonb_agg(v.name) from jsonb_object_keys(s.votes) as v (name)) as voters,
+            (s.steps -> 0 ->> 'after')::float8 as promised_seconds,
+            s.report ->> 'ok' = 'false' as failed
         from (
             select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
             union all
@@ -1506,6 +1524,14 @@ select transaction::text, number, at, workspace, question_id, kind, actor, chann
 from handraise.events
 where workspace = :workspace and question_id = :question_id and question_id <> ''
 order by events.number;
+
+-- name: histories
+-- The latest events of some kinds of several questions.
+select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
+from handraise.events
+where workspace = :workspace and question_id = any (:ids::text[]) and question_id <> '' and kind = any (:kinds::text[])
+order by events.number desc
+limit :limit::bigint;
 
 -- name: feed
 -- Events of a workspace's questions after a cursor, only those older than every transaction still running.

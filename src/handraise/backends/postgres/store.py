@@ -48,7 +48,7 @@ from handraise.backends.sql.rows import (
 )
 from handraise.backends.sql_files import load_statements
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
-from handraise.model.events import Event
+from handraise.model.events import Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import ORPHAN_RECORD, Move, already_replaced, same_question
@@ -338,6 +338,15 @@ class PostgresStore:
         """One question's events; see the port."""
         rows = await self._fetch(ref.workspace, "history", question_id=ref.id)
         return [_event(row) for row in rows]
+
+    async def histories(
+        self, workspace: str, question_ids: Collection[str], *, kinds: Collection[EventKind], limit: int
+    ) -> Sequence[Event]:
+        """Several questions' events; see the port."""
+        rows = await self._fetch(
+            workspace, "histories", ids=list(question_ids), kinds=list(kinds), limit=limit
+        )
+        return [_event(row) for row in reversed(rows)]
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""

@@ -10,12 +10,13 @@ from datetime import timedelta
 
 from handraise.backends.shards.calendars import ShardedCalendars
 from handraise.backends.shards.passkeys import ShardedPasskeys
+from handraise.backends.shards.saved_views import ShardedSavedViews
 from handraise.model.away import Away
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
 from handraise.ports import Claim
 
 
-class ShardedDirectory(ShardedPasskeys, ShardedCalendars):
+class ShardedDirectory(ShardedPasskeys, ShardedCalendars, ShardedSavedViews):
     """Who is who, on several shards. See `handraise.ports.Directory` for what each method promises.
 
     A call that is `is_noop` wrote nothing, or changes nothing when it is repeated.

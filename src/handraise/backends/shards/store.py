@@ -11,7 +11,7 @@ from functools import partial
 from handraise.backends.shards.placement import ShardRouter
 from handraise.backends.shards.shard import Shard
 from handraise.model.errors import StoreUnavailable
-from handraise.model.events import Event
+from handraise.model.events import Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
@@ -304,6 +304,15 @@ class ShardedStore:
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
         return await self._router.read(ref.workspace, lambda ports: ports.store.history(ref))
+
+    async def histories(
+        self, workspace: str, question_ids: Collection[str], *, kinds: Collection[EventKind], limit: int
+    ) -> Sequence[Event]:
+        """Several questions' events; see the port."""
+        return await self._router.read(
+            workspace,
+            lambda ports: ports.store.histories(workspace, question_ids, kinds=kinds, limit=limit),
+        )
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""

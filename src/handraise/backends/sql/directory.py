@@ -20,6 +20,7 @@ from handraise.backends.sql.rows import (
     stored_session,
     taken_claim,
 )
+from handraise.backends.sql.saved_views import SqlSavedViews
 from handraise.model.away import Away
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import (
@@ -49,7 +50,7 @@ from handraise.ports import Claim
 _TRIES = 5
 
 
-class SqlDirectory(SqlPasskeys, SqlCalendars):
+class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
     """Who is who, in an SQL database. See `handraise.ports.Directory` for what each method promises."""
 
     async def add_key(

@@ -16,7 +16,7 @@ from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import TAKEN_FOR, Move, NewGrant
 from handraise.model.pending_views import Order
-from handraise.model.people import Responder
+from handraise.model.people import GROUP, Responder
 from handraise.model.questions import Draft, Need, Question
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT, Seal
@@ -230,6 +230,15 @@ def settled_query(where: Filter, *, limit: int) -> dict[str, Any]:
         "kinds": list(where.ending.kinds),
         "decision": where.ending.decision,
         "settled_by": where.ending.by,
+        "ways": None if where.ending.ways is None else list(where.ending.ways),
+        "channel": where.ending.channel,
+        "tool": where.ending.tool,
+        "risk": where.ending.risk,
+        "group_name": None if where.ending.group is None else f"{GROUP}{where.ending.group}",
+        "took_at_least": where.ending.took_at_least,
+        "took_less": where.ending.took_less,
+        "is_late": where.ending.is_late,
+        "has_failed": where.ending.has_failed,
         "looked": MAX_EVENTS_SCANNED,
         "limit": limit + 1,
     }

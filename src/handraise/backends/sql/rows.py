@@ -35,6 +35,7 @@ from handraise.model.receipts import UsableApproval
 from handraise.model.reports import Report, report_of
 from handraise.model.routing import Recent
 from handraise.model.rulings import Ruling, ruling_from_json
+from handraise.model.saved_views import SavedView
 from handraise.model.seals import Hold, Removal, Seal
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import Ending
@@ -170,6 +171,7 @@ stored_key = row_reader(AgentKey)
 stored_link = row_reader(Link)
 stored_passkey = row_reader(Passkey)
 stored_person = row_reader(Person)
+stored_view = row_reader(SavedView)
 stored_policy_version = row_reader(PolicyVersion, by="actor")
 stored_suspension = row_reader(Suspension, by="actor")
 stored_standing_answer = row_reader(StandingAnswer)

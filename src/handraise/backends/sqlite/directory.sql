@@ -114,6 +114,7 @@ delete from links where workspace = :workspace and person = :id;
 delete from question_links where workspace = :workspace and person = :id;
 delete from passkeys where workspace = :workspace and person = :id;
 delete from passkey_nonces where workspace = :workspace and person = :id;
+delete from saved_views where workspace = :workspace and person = :id;
 
 -- name: groups
 -- Every membership in every group.
@@ -365,3 +366,21 @@ returning group_name;
 -- name: workspaces_with_rotas
 -- Some of the workspaces in which a group has a rota.
 select distinct workspace from calendars where rota is not null order by workspace limit :at_most;
+
+-- name: save_view
+-- Save a view of a person who exists, unless they have one of this name, or as many as they may.
+insert into saved_views (workspace, person, name, query, created_at)
+select workspace, id, :name, :query, :now
+from people
+where workspace = :workspace and id = :person
+    and (select count(*) from saved_views where workspace = :workspace and person = :person) < :at_most
+on conflict do nothing
+returning *;
+
+-- name: saved_views
+-- The views of a person, the oldest first.
+select * from saved_views where workspace = :workspace and person = :person order by created_at, name;
+
+-- name: remove_view
+-- Remove a view of a person.
+delete from saved_views where workspace = :workspace and person = :person and name = :name returning name;

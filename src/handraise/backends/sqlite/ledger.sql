@@ -185,6 +185,7 @@ delete from links where workspace = :workspace and person = :person;
 delete from question_links where workspace = :workspace and person = :person;
 delete from passkeys where workspace = :workspace and person = :person;
 delete from passkey_nonces where workspace = :workspace and person = :person;
+delete from saved_views where workspace = :workspace and person = :person;
 delete from people where workspace = :workspace and id = :person;
 update people set deputy = null where workspace = :workspace and deputy = :person;
 delete from addresses where workspace = :workspace and recipient = :person;

@@ -108,10 +108,11 @@ order by i.question_id
 limit :limit;
 
 -- name: end_follower
--- End a question as the one that it follows has ended.
+-- End a question as the one that it follows has ended, unless its asker answered that one.
 update questions
 set status = :status, settled_at = :now, outcome = :outcome
 where workspace = :workspace and id = :id and status = 'pending' and (expires_at is null or expires_at > :now)
+    and asker is not :outcome ->> '$.by' and asker not in (select value from json_each(:voters))
 returning id;
 
 -- name: follow
@@ -990,6 +991,22 @@ where e.workspace = :workspace and e.number < :before and e.number >= :edge
         or exists (select 1 from json_each(q.votes) as v where v.key = :settled_by)
     )
     and (
+        :ways is null
+        or case when q.status = 'answered' then coalesce(q.outcome ->> '$.source', 'person') else q.status end
+            in (select w.value from json_each(:ways) as w)
+    )
+    and (
+        :channel is null
+        or coalesce(case when q.status in ('answered', 'declined', 'returned') then q.outcome ->> '$.channel' end, '') = :channel
+    )
+    and (:tool is null or q.form ->> '$.kind' = 'approval' and q.form ->> '$.action.tool' = :tool)
+    and (:risk is null or q.form ->> '$.kind' = 'approval' and coalesce(q.form ->> '$.risk', 'medium') = :risk)
+    and (:group_name is null or exists (select 1 from json_each(q.recipients) as r where r.value = :group_name))
+    and (:took_at_least is null or q.settled_at - q.asked_at >= :took_at_least)
+    and (:took_less is null or q.settled_at - q.asked_at < :took_less)
+    and (not :is_late or q.settled_at - q.asked_at >= round((q.steps ->> '$[0].after') * 1000000))
+    and (not :has_failed or q.form ->> '$.kind' = 'approval' and q.report ->> '$.ok' = 0)
+    and (
         :person is null
         or q.outcome ->> '$.by' = :person
         or exists (select 1 from json_each(q.votes) as v where v.key = :person)
@@ -1014,17 +1031,20 @@ limit :limit;
 -- name: endings
 -- How questions ended since an instant, newest first, in few words. The walk is as in `settled`.
 select
-    q.asker, q.status, q.asked_at, q.settled_at,
+    q.id, q.asker, q.status, q.asked_at, q.settled_at, q.recipients,
     q.form ->> '$.kind' as form_kind,
     q.outcome ->> '$.by' as settled_by,
     case when q.status = 'answered' then coalesce(q.outcome ->> '$.source', 'person') end as source,
-    case when q.status in ('answered', 'declined') then q.outcome ->> '$.channel' end as channel,
+    case when q.status in ('answered', 'declined', 'returned') then q.outcome ->> '$.channel' end as channel,
     case
         when q.form ->> '$.kind' = 'approval' and q.status = 'answered' and q.outcome ->> '$.source' is null
             then q.outcome ->> '$.value.decision' = 'approve'
     end as approved,
     case when q.form ->> '$.kind' = 'approval' then coalesce(q.form ->> '$.risk', 'medium') end as risk,
-    case when q.report ->> '$.ok' = 0 then q.id end as failed_question
+    case when q.form ->> '$.kind' = 'approval' then q.form ->> '$.action.tool' end as tool,
+    (select json_group_array(v.key) from json_each(q.votes) as v) as voters,
+    q.steps ->> '$[0].after' as promised_seconds,
+    q.report ->> '$.ok' = 0 as failed
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
 where e.workspace = :workspace and e.number < :before and e.number >= :edge
@@ -1077,6 +1097,14 @@ select count(*) as count from inbox where workspace = :workspace and asker = :as
 select * from events
 where workspace = :workspace and question_id = :question_id and question_id <> ''
 order by number;
+
+-- name: histories
+-- The latest events of some kinds of several questions.
+select e.* from json_each(:ids) as i
+cross join events as e on e.workspace = :workspace and e.question_id = i.value and e.question_id <> ''
+where e.kind in (select k.value from json_each(:kinds) as k)
+order by e.number desc
+limit :limit;
 
 -- name: feed
 -- Events of a workspace's questions after a cursor.

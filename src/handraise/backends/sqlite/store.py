@@ -47,7 +47,7 @@ from handraise.backends.sqlite.statements import run
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
-from handraise.model.events import Event
+from handraise.model.events import Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import (
@@ -104,7 +104,6 @@ _WHILE_PENDING = {
 """The kinds of events of moves that leave a question pending; any other is a vote."""
 _CURSOR = re.compile(r"[0-9]{1,18}")
 _BEGINNING = -(2**63)
-_END = 2**63 - 1
 """So early that even an event that somebody inserts before the first one is in the feed."""
 _END = 2**63 - 1
 _LOOKED_AT = 1_000
@@ -444,6 +443,15 @@ class SqliteStore:
         rows = await self._fetch("history", workspace=ref.workspace, question_id=ref.id)
         return [stored_event(row, cursor=str(row["number"])) for row in rows]
 
+    async def histories(
+        self, workspace: str, question_ids: Collection[str], *, kinds: Collection[EventKind], limit: int
+    ) -> Sequence[Event]:
+        """Several questions' events; see the port."""
+        rows = await self._fetch(
+            "histories", workspace=workspace, ids=list(question_ids), kinds=list(kinds), limit=limit
+        )
+        return [stored_event(row, cursor=str(row["number"])) for row in reversed(rows)]
+
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
         rows = await self._fetch(
@@ -586,24 +594,21 @@ def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite
 def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int | None) -> Inserted:
     values = draft_values(draft)
     rows = run(connection, "insert", now=now, quota=quota, **values)
-    if rows and values["ended_as"]:
-        _log(connection, draft.ref, "asked", now, actor=draft.asker)
-        new = posted(draft, instant(rows[0]["asked_at"]))
-        record = from_json(values["ended_with"])
-        _log(connection, draft.ref, values["ended_as"], now, actor=record.get("by"), data=record)
-        _replace(connection, draft, now)
-        return new
     if rows:
-        run(
-            connection,
-            "open",
-            workspace=draft.workspace,
-            id=draft.id,
-            urgency=urgency_without_expiry(draft),
-            likeness=likeness_of(draft, values["form"]),
-        )
+        if not values["ended_as"]:
+            run(
+                connection,
+                "open",
+                workspace=draft.workspace,
+                id=draft.id,
+                urgency=urgency_without_expiry(draft),
+                likeness=likeness_of(draft, values["form"]),
+            )
         asked = {"to": list(draft.added)} if draft.added else None
         _log(connection, draft.ref, "asked", now, actor=draft.asker, data=asked)
+        if values["ended_as"]:
+            record = from_json(values["ended_with"])
+            _log(connection, draft.ref, values["ended_as"], now, actor=record.get("by"), data=record)
         _replace(connection, draft, now)
         return posted(draft, instant(rows[0]["asked_at"]), follows=rows[0]["follows"])
     stored = None
@@ -655,7 +660,8 @@ def _end_followers(connection: sqlite3.Connection, ref: Ref, topic_key: str | No
         record = shared_record(ended, from_json(row["outcome"]))
         for each in list(following):
             follower = {"workspace": each.workspace, "id": each.id}
-            how = {"status": ended.status.value, "outcome": to_json(record)}
+            voters = to_json([vote.by for vote in ended.votes])
+            how = {"status": ended.status.value, "outcome": to_json(record), "voters": voters}
             if run(connection, "end_follower", now=now, **how, **follower):
                 run(connection, "close", **follower)
                 by, channel = record.get("by"), record.get("channel")

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
+from handraise.desk.everybody import everybody
 from handraise.model.errors import GrantNotFound, InvalidRequest, NotFound, PermissionDenied
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
@@ -321,11 +322,9 @@ async def _undo_if_nobody_administers(ctx: ServerContext, admin: PersonCaller, b
 
 
 async def _somebody_administers(ctx: ServerContext, workspace: str, *, besides: str | None) -> bool:
-    after = None
-    while people := await ctx.directory.people(workspace, after=after, limit=_PAGE):
-        if any(person.role is Role.ADMIN and person.id != besides for person in people):
+    async for person in everybody(ctx.directory, workspace):
+        if person.role is Role.ADMIN and person.id != besides:
             return True
-        after = people[-1].id
     return False
 
 

@@ -35,7 +35,7 @@ from handraise.model.questions import Question
 from handraise.model.thread_messages import without_notes
 from handraise.model.validation import check_answer
 from handraise.ports.desk import Page
-from handraise.ports.settled_filter import Ended
+from handraise.ports.settled_filter import Ended, is_in_calendar
 from handraise.server.api.responses import After, Limit, QuestionId, Wait, reply, seconds
 from handraise.server.auth.authenticator import (
     AgentCaller,
@@ -218,6 +218,9 @@ async def list_questions(
     ending = {"since": since, "until": until, "outcome": outcome, "by": by}
     if status == "pending" and (given := [name for name, value in ending.items() if value is not None]):
         raise InvalidRequest([Problem(f"query.{name}", "is for status=settled") for name in given])
+    for name, at in (("since", since), ("until", until)):
+        if at is not None and not is_in_calendar(at):
+            raise InvalidRequest([Problem(f"query.{name}", "is outside of the years 1 to 9999 in UTC")])
     filters = PendingFilters(
         view=view,
         kind=kind,

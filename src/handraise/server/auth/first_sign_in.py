@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from handraise.desk.everybody import everybody
 from handraise.model.identities import Person, Role
 from handraise.server.context import ServerContext
-
-_PAGE = 500
 
 
 async def administrators(ctx: ServerContext, workspace: str) -> list[Person]:
     """All administrators of a workspace."""
-    found: list[Person] = []
-    after = None
-    while page := await ctx.directory.people(workspace, after=after, limit=_PAGE):
-        found += [each for each in page if each.role is Role.ADMIN]
-        after = page[-1].id
-    return found
+    return [each async for each in everybody(ctx.directory, workspace) if each.role is Role.ADMIN]
 
 
 async def awaits_setup(ctx: ServerContext) -> bool:

@@ -21,7 +21,8 @@ _HOUR = 3_600
 _LONGEST = 1_000
 _SAFE = r"[A-Za-z0-9_.~-]|%[0-9A-F]{2}"
 _PAGES = re.compile(
-    rf"/(?:questions/(?:{_SAFE})+|settled|insights|me|admin(?:/(?:{_SAFE})+){{0,2}})?(?:\?(?:{_SAFE}|[=&+])*)?"
+    rf"/(?:questions/(?:{_SAFE})+|admin(?:/(?:{_SAFE})+){{0,2}}|settled|insights(?:\.csv)?|search|aside|together|conversation"
+    rf"|agent|tool|person|standing-answers|stops|policy|me)?(?:\?(?:{_SAFE}|[=&+])*)?"
 )
 """The pages for people who are signed in. No other page is redirected to."""
 _NEVER = re.compile(r"%(?:[01][0-9A-F]|7F|2E|2F|5C)|/\.{1,2}(?:$|\?)")
@@ -46,6 +47,8 @@ def remember_return_path(request: Request, response: Response) -> None:
     if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
         return  # a script's request, not a person's
     place = _requested_path(request)
+    if request.method != "GET" and not place.startswith("/questions/"):
+        return  # the address of a form may have no page
     if place != HOME:
         response.set_cookie(
             _cookie_name(ctx),

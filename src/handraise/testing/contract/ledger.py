@@ -220,6 +220,19 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
         assert again.id == "q-2"
         assert await ports.store.join(again.ref, by="agent", key="k2")
 
+    async def test_the_index_goes_on_after_the_last_event_that_it_has(
+        self, ports: Backend, workspace: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("handraise.desk.search_indexer.AT_ONCE", 2)
+        store, indexer, query = ports.store, SearchIndexer(ports.store), query_of("canary")
+        assert query is not None
+        for number in range(5):
+            await _post(ports, workspace, f"q-{number}", context="Canary")
+        assert await indexer.catch_up(workspace, batches=9) in (0, 3)  # a store in memory has no index
+        assert await indexer.catch_up(workspace, batches=9) == 0
+        found = await store.search(Filter(workspace=workspace), query, after=None, limit=9)
+        assert len(found.questions) == 5
+
     async def test_the_words_of_an_erased_question_are_gone(self, ports: Backend, workspace: str) -> None:
         store, where, query = ports.store, Filter(workspace=workspace), query_of("canary")
         assert query is not None
@@ -268,8 +281,10 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
         made = await directory.add_key(workspace, "k-1", digest="k", agent="bot", created_by="ana")
         claim: dict[str, Any] = {"fingerprint": "f", "made": "q-7", "patience": _DAY}
         await directory.claim(workspace, "person:ana since 2026", "once", **claim)
+        await directory.save_view(workspace, "ana", "mine", query="view=mine", at_most=1)
         await ledger.erase_person(workspace, "ana")
         assert await directory.find_person(workspace, "ana") is None
+        assert await directory.saved_views(workspace, "ana") == []
         assert await directory.find_session(workspace, "d-ana") is None
         assert [each.recipient for each in await ports.outbox.addresses(workspace)] == ["bob"]
         assert await directory.find_session(workspace, "d-bob") is not None

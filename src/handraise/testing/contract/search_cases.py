@@ -37,6 +37,7 @@ class SearchCases(ContractFixtures):
             "naive 129900": approval,
             "wire_money": approval,
             "zwieb": answered,
+            "\U0001d419wieback": answered,
             "dolores": declined,
         }
         for text, question in found.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -242,6 +242,8 @@ class SettledCases(ContractFixtures):
         assert len((await desk.list_settled(since=datetime.min.replace(tzinfo=UTC))).items) == 9
         with pytest.raises(ValueError, match="time zone"):
             await desk.list_settled(since=since.replace(tzinfo=None))
+        with pytest.raises(ValueError, match="years 1 to 9999"):
+            await desk.list_settled(since=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))
 
     @pytest.mark.parametrize("text", ["\x00", "\ud800"])
     async def test_looking_back_for_what_no_store_could_keep_finds_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -83,6 +84,24 @@ class StandingAnswerCases(ContractFixtures):
         await _keep(desk, clock)
         other = await desk.post("Pay?", choices=["7", "19"], recipients=["ana"], topic=_TOPIC)
         assert other.outcome is None
+
+    async def test_of_answers_that_are_kept_at_once_one_stands(self, desk: Desk, clock: ManualClock) -> None:
+        asked = []
+        for _ in range(6):
+            asked.append(await _rate(desk))
+            await desk.answer(asked[-1].id, "19", by="ana")
+        until = clock.now() + _DAY
+        await asyncio.gather(*(desk.keep_answer(each.id, until=until, by="ana") for each in asked))
+        kept = await desk.list_standing_answers()
+        assert len([each for each in kept if each.revoked_at is None]) == 1
+
+    async def test_an_answer_that_is_kept_ends_none_of_another_workspace(
+        self, backend: Backend, desk: Desk, clock: ManualClock
+    ) -> None:
+        await _keep(desk, clock)
+        async with backend.open(clock=clock, workspace=f"{desk.workspace}-other") as other:
+            await _keep(other, clock)
+        assert _source(await _rate(desk)) == "standing"
 
     async def test_another_workspace_is_asked(self, backend: Backend, desk: Desk, clock: ManualClock) -> None:
         await _keep(desk, clock)

@@ -24,22 +24,25 @@ from handraise import (
 )
 from handraise.desks import desk_from_store
 from handraise.model.drafting import compose
+from handraise.model.events import EventKind
 from handraise.model.lifecycle import answer_move, attempt_move, decline_move, grant_move, withdraw_move
 from handraise.model.provenance import Provenance
 from handraise.model.statistics import Ending
 from handraise.model.validation import check_answer
 from handraise.ports import AGES, MAX_EVENTS_SCANNED, Filter, Store
+from handraise.ports.settled_filter import SettledFilter
 from handraise.questions import Draft, Limits, QuestionOptions, Ref
 from handraise.testing.buses import SilentBus
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON
+from handraise.testing.contract.ending_cases import EndingCases
 from handraise.testing.contract.queue_cases import QueueCases
 from handraise.testing.promises import promise
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
-class StoreContract(QueueCases):
+class StoreContract(QueueCases, EndingCases):
     """What a store promises by itself; you define `store`, which must use the `clock`."""
 
     async def test_from_the_end_of_an_empty_feed_everything_is_new(
@@ -52,6 +55,36 @@ class StoreContract(QueueCases):
         await _post(store, elsewhere, "q-2")
         (new,) = await _events(store, workspace, 1, after=end)
         assert (new.question_id, new.kind) == ("q-1", "asked")
+
+    async def test_events_of_several_questions_come_in_order_and_of_these_kinds_only(
+        self, store: Store, workspace: str, elsewhere: str
+    ) -> None:
+        first, second, _ = [await _post(store, workspace, f"q-{number}") for number in range(3)]
+        await _post(store, elsewhere, "q-0")
+        await store.settle([answer_move(second, Responder("ana"), "a")])
+        await store.settle([answer_move(first, Responder("ana"), "a")])
+        both, ids = (EventKind.ASKED, EventKind.ANSWERED), ["q-0", "q-1", "none"]
+        found = await store.histories(workspace, ids, kinds=both, limit=10)
+        assert [(event.question_id, event.kind.value) for event in found] == [
+            ("q-0", "asked"),
+            ("q-1", "asked"),
+            ("q-1", "answered"),
+            ("q-0", "answered"),
+        ]
+        assert found[0] == (await store.history(first.ref))[0]
+        assert await store.histories(workspace, ids, kinds=both, limit=2) == found[2:]
+        ended = await store.histories(workspace, ids, kinds=[EventKind.ANSWERED], limit=10)
+        assert ended == found[2:]
+        assert await store.histories(workspace, [], kinds=both, limit=10) == []
+
+    async def test_settled_narrows_by_the_tool_of_the_action(self, store: Store, workspace: str) -> None:
+        for name, form in (("pay", Approval.of("pay")), ("ship", Approval.of("ship")), ("none", Confirm())):
+            question = await _post(store, workspace, name, form=form)
+            await store.settle([decline_move(question, Responder("ana"))])
+        for tool, expected in (("pay", ["pay"]), ("ship", ["ship"]), ("pa", [])):
+            where = Filter(workspace=workspace, ending=SettledFilter(tool=tool))
+            page = await store.settled(where, after=None, limit=10)
+            assert [each.id for each in page.questions] == expected
 
     @promise("P4")
     async def test_a_waiter_gets_what_was_recorded_while_its_store_could_not_be_reached(
@@ -280,24 +313,25 @@ class StoreContract(QueueCases):
         await store.run_due(limit=10, workspace=workspace)
         half = began + _HOUR / 2
 
-        def ending(kind: str, status: str, at: datetime, **more: Any) -> Ending:
+        def ending(question_id: str, kind: str, status: str, at: datetime, **more: Any) -> Ending:
             asked_at = more.pop("asked_at", began)
             values = {"asker": "agent", "kind": kind, "status": status, "asked_at": asked_at}
-            return Ending(**values, settled_at=at, **more)
+            return Ending(id=question_id, **values, settled_at=at, **more)
 
-        medium: dict[str, Any] = {"by": "ana", "risk": "medium"}
-        high: dict[str, Any] = {"by": "ana", "risk": "high", "source": "person"}
+        medium: dict[str, Any] = {"by": "ana", "tool": "pay", "risk": "medium"}
+        high: dict[str, Any] = {"by": "ana", "tool": "pay", "risk": "high", "source": "person"}
+        hour: dict[str, Any] = {"promised_seconds": 3_600}
         wanted = [
-            ending("confirm", "expired", clock.now()),
-            ending("choice", "answered", clock.now(), source="default"),
-            ending("approval", "declined", half, asked_at=half, channel="mail", **medium),
-            ending("approval", "answered", half, source="grant", **medium),
-            ending("open", "exhausted", half, by="ana"),
-            ending("open", "withdrawn", half, by="agent"),
-            ending("approval", "answered", half, source="person", approved=True, **medium),
-            ending("approval", "answered", half, approved=False, channel="web", **high),
-            ending("approval", "answered", half, approved=True, **high),
-            ending("open", "answered", half, by="ana", source="person", channel="web"),
+            ending("q-3", "confirm", "expired", clock.now(), **hour),
+            ending("q-2", "choice", "answered", clock.now(), source="default", **hour),
+            ending("r-0", "approval", "declined", half, asked_at=half, channel="mail", **medium),
+            ending("q-7", "approval", "answered", half, source="grant", **medium),
+            ending("q-9", "open", "exhausted", half, by="ana"),
+            ending("q-8", "open", "withdrawn", half, by="agent"),
+            ending("q-6", "approval", "answered", half, source="person", approved=True, **medium),
+            ending("q-5", "approval", "answered", half, approved=False, channel="web", **high),
+            ending("q-4", "approval", "answered", half, approved=True, **high),
+            ending("q-1", "open", "answered", half, by="ana", source="person", channel="web"),
         ]
         found = list(await store.endings(workspace, since=began, limit=100))
         # The order of questions that one batch or one sweep settles is not promised.

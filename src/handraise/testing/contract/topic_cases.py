@@ -103,6 +103,40 @@ class TopicCases(ContractFixtures):
         await desk.answer(first.id, "19", by="ana")
         assert (await desk.get(second.id)).status == "pending"
 
+    async def test_other_files_are_asked_by_themselves(self, desk: Desk) -> None:
+        files = [await desk.attach(name.encode(), name=f"{name}.txt") for name in ("one", "two")]
+        first, second, third = [await _rate(desk, attachments=[files[place]]) for place in (0, 1, 0)]
+        assert (first.follows, second.follows, third.follows) == (None, None, first.id)
+
+    @promise("P11")
+    async def test_an_asker_never_answers_its_own_question_by_another_one(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with (
+            backend.open(workspace=workspace, asker="robot") as robot,
+            backend.open(workspace=workspace, asker="ana") as ana,
+        ):
+            first, own = [await _rate(desk, recipients=["ana", "bo"]) for desk in (robot, ana)]
+            assert own.follows == first.id
+            await robot.answer(first.id, "19", by="ana")
+            left = await ana.get(own.id)
+            assert (left.status, left.follows) == ("pending", None)
+
+    async def test_a_vote_of_an_asker_does_not_count_for_its_own_question(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with (
+            backend.open(workspace=workspace, asker="robot") as robot,
+            backend.open(workspace=workspace, asker="ana") as ana,
+        ):
+            options = {"recipients": ["ana", "bo", "cy"], "quorum": 2}
+            first, own = [await _rate(desk, **options) for desk in (robot, ana)]
+            assert own.follows == first.id
+            await robot.answer(first.id, "19", by="ana")
+            await robot.answer(first.id, "19", by="bo")
+            assert (await robot.get(first.id)).status == "answered"
+            assert (await ana.get(own.id)).status == "pending"
+
     async def test_workspaces_do_not_share(self, backend: Backend, workspace: str) -> None:
         async with (
             backend.open(workspace=workspace) as here,

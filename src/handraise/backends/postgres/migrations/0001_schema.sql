@@ -527,6 +527,17 @@ create table handraise.passkey_nonces (
 
 create index passkey_nonces_by_person on handraise.passkey_nonces (workspace, person);
 
+-- The views that people saved for their own lists. `query` is the query of the list's address.
+create table handraise.saved_views (
+    created_at    timestamptz not null,
+    workspace     text        collate "C" not null,
+    person        text        collate "C" not null,
+    name          text        collate "C" not null,
+    query         text        not null,
+    primary key (workspace, person, name),
+    foreign key (workspace, person) references handraise.people on delete cascade
+);
+
 -- A link that was used is deleted.
 create table handraise.links (
     created_at    timestamptz not null,
@@ -670,8 +681,8 @@ begin
 end
 $$;
 
--- When a question that others follow ends: if a person has decided, they end the same way. Otherwise the oldest of them is
--- asked instead, and the others follow that one.
+-- When a question that others follow ends: if a person has decided, they end the same way, except what that person asks
+-- themselves. Of those that are left, the oldest is asked instead, and the others follow that one.
 create function handraise.end_followers() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -690,6 +701,7 @@ begin
             where i.workspace = new.workspace and i.follows = new.id
                 and q.workspace = i.workspace and q.id = i.question_id and q.status = 'pending'
                 and (q.expires_at is null or q.expires_at > new.settled_at)
+                and q.asker is distinct from record ->> 'by' and not coalesce(new.votes ? q.asker, false)
             returning q.workspace, q.id
         ),
         closed as (
@@ -825,6 +837,23 @@ begin
             and audience ? ('group:' || m.group_name)
     );
 end
+$$;
+
+-- End the standing answers of a topic, except the newest. The lock lets one of two that are kept at once see the other.
+create function handraise.end_older_answers(
+    workspace text, topic_key text, newest text, at timestamptz, by text
+) returns setof handraise.standing_answers
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended(json_build_array(workspace, topic_key)::text, 1));
+    return query
+    update handraise.standing_answers as s
+    set revoked_at = at, revoked_by = by
+    where s.workspace = end_older_answers.workspace and s.topic_key = end_older_answers.topic_key
+        and s.revoked_at is null and s.id <> newest
+    returning s.*;
+end;
 $$;
 
 -- Whether a person who had a right may still answer. `groups` are those that were vouched for at that time; null means
@@ -2673,7 +2702,7 @@ begin
         to handraise_app;
     grant select, insert, delete
         on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox,
-            handraise.rule_suspensions, handraise.stops, handraise.passkey_nonces
+            handraise.rule_suspensions, handraise.stops, handraise.passkey_nonces, handraise.saved_views
         to handraise_app;
     grant select, insert, update, delete
         on handraise.inbox, handraise.listeners, handraise.people, handraise.calendars, handraise.requests,

@@ -417,6 +417,16 @@ create table passkey_nonces (
 
 create index passkey_nonces_by_person on passkey_nonces (workspace, person);
 
+-- The views that people saved for their own lists. `query` is the query of the list's address.
+create table saved_views (
+    workspace     text    not null,
+    person        text    not null,
+    name          text    not null,
+    query         text    not null,
+    created_at    integer not null,
+    primary key (workspace, person, name)
+) strict, without rowid;
+
 -- A link that was used is deleted.
 create table links (
     workspace     text    not null,

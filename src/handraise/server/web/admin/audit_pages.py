@@ -177,14 +177,13 @@ async def _page(
     problems = {
         name: gettext("Write a day like 2026-11-18.")
         for name in ("since", "until")
-        if typed[name] and _first_moment(typed[name]) is None
+        if typed[name] and _first_moment(typed[name], later=name == "until") is None
     }
-    until = _first_moment(typed["until"])
     search = WorkspaceEventSearch(
         person=typed["person"] or None,
         kind=typed["kind"] or None,
         since=_first_moment(typed["since"]),
-        until=None if until is None else until + timedelta(days=1),
+        until=_first_moment(typed["until"], later=True),
     )
     found: list[WorkspaceEvent] = []
     if not any(map(text_problem, (*typed.values(), before))):
@@ -225,11 +224,12 @@ async def _page(
     )
 
 
-def _first_moment(day: str) -> datetime | None:
-    """When a day begins for the person who reads."""
+def _first_moment(day: str, *, later: bool = False) -> datetime | None:
+    """When a day, or the one after it, begins for the person who reads; None if it is no day, or the last of all days."""
     try:
         zone = find_time_zone(current_locale().time_zone) or UTC
-        return datetime.combine(date.fromisoformat(day), time(), tzinfo=zone).astimezone(UTC)
+        first = date.fromisoformat(day) + timedelta(days=later)
+        return datetime.combine(first, time(), tzinfo=zone).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

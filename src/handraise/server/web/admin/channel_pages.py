@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -67,6 +68,16 @@ _HINTS = {
     "apprise": gettext_noop("the URL of a service"),
     "webhook": gettext_noop("an https URL, and the secret that signs the messages"),
 }
+
+_IDS = {
+    "email": ("address",),
+    "slack": ("user", "channel"),
+    "discord": ("user", "channel"),
+    "teams": ("user", "conversation"),
+    "telegram": ("chat",),
+}
+"""The parts that name a person or a room of a channel. All other addresses may be secret."""
+_HIDDEN = "digest:"
 
 _STANDINGS: dict[DeliveryStatus, str] = {
     DeliveryStatus.QUEUED: gettext_noop("on its way"),
@@ -156,14 +167,14 @@ async def put_address_here(
     if not destination:
         problems["destination"] = gettext("Write where they are reached.")
     if not problems:
-        address_id, value = _destination(channel, recipient, destination, secret)
+        value = _destination(channel, recipient, destination, secret)
         try:
             await put_address(
                 ctx=ctx,
                 admin=admin,
                 recipient=recipient,
                 channel=channel,
-                address_id=address_id,
+                address_id=_address_id(channel, value),
                 body=PutAddress(to=value),
             )
         except InvalidRequest as error:
@@ -306,31 +317,41 @@ def _level(delivery: Delivery) -> str:
             return "loud" if delivery.problem else ""
 
 
-def _destination(channel: str, recipient: str, text: str, secret: str) -> tuple[str, Json]:
-    """The id of an address and what it holds, from what was typed. The channel says later whether it fits."""
+def _destination(channel: str, recipient: str, text: str, secret: str) -> Json:
+    """What an address holds, from what was typed. The channel says later whether it fits."""
     shared = recipient.startswith((GROUP, ANYONE))
     if text.startswith("{"):
         try:
-            return "1", json.loads(text)
+            return json.loads(text)
         except ValueError:
-            return "1", None
+            return None
     match channel:
         case "email":
-            return fold_email(text), {"address": text}
+            return {"address": text}
         case "slack":
-            return text, {"channel" if text[:1] in ("C", "G") else "user": text}
+            return {"channel" if text[:1] in ("C", "G") else "user": text}
         case "discord":
-            return text, {"channel" if shared else "user": text}
+            return {"channel" if shared else "user": text}
         case "teams":
-            return text, {"conversation" if shared else "user": text}
+            return {"conversation" if shared else "user": text}
         case "telegram":
-            return text, {"chat": int(text) if text.removeprefix("-").isdecimal() else text}
+            return {"chat": int(text) if text.removeprefix("-").isdecimal() else text}
         case "ntfy":
-            return "1", {"topic": text}
+            return {"topic": text}
         case "webhook":
-            return "1", {"url": text, "secret": secret} if secret else {"url": text}
+            return {"url": text, "secret": secret} if secret else {"url": text}
         case _:
-            return "1", {"url": text}
+            return {"url": text}
+
+
+def _address_id(channel: str, to: Json) -> str:
+    """The id of an address: who it is there, or a digest if that is nobody's business. A new secret changes no id."""
+    held = to if isinstance(to, dict) else {}
+    named = next((str(held[name]) for name in _IDS.get(channel, ()) if held.get(name)), "")
+    if named:
+        return fold_email(named) if channel == "email" else named
+    place = {name: value for name, value in held.items() if name != "secret"}
+    return f"{_HIDDEN}{sha256(json.dumps(place, sort_keys=True).encode()).hexdigest()[:12]}"
 
 
 async def _recipient_problem(ctx: ServerContext, admin: PersonCaller, recipient: str) -> dict[str, str]:
@@ -352,7 +373,9 @@ async def _recipient_problem(ctx: ServerContext, admin: PersonCaller, recipient:
 
 def _shown(address: Address) -> str:
     """The id of an address, which is not secret."""
-    return visible_line(address.id) if address.id != "1" else gettext("(not shown)")
+    if not address.id.startswith(_HIDDEN):
+        return visible_line(address.id)
+    return gettext("(not shown: {digest})").format(digest=visible_line(address.id.removeprefix(_HIDDEN)))
 
 
 async def _addresses_page(

@@ -18,6 +18,7 @@ from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentAdmin
 from handraise.server.web.admin.admin_views import admin_page, to
 from handraise.server.web.admin.people_pages import PER_PAGE, After, Done
+from handraise.server.web.inbox.name_links import agent_href, tool_href
 from handraise.server.web.inbox.page_texts import since, when
 from handraise.server.web.pages import PageRoute
 
@@ -51,7 +52,9 @@ async def show_grants(
                 "action": f"{PATH}/{quote(each.id, safe='')}/revoke",
                 "question": f"/questions/{quote(each.question_id, safe='')}",
                 "asker": visible_line(each.asker),
+                "asker_href": agent_href(each.asker),
                 "tool": visible_line(each.tool),
+                "tool_href": tool_href(each.tool),
                 "conversation": None if each.conversation is None else visible_line(each.conversation),
                 "by": person_name(each.granted_by),
                 "ends": when(each.expires_at, now),

@@ -10,9 +10,9 @@ import pydantic
 from fastapi import APIRouter, Form
 from starlette.responses import Response
 
+from handraise.desk.everybody import everybody
 from handraise.model.errors import InvalidRequest, NotFound, PreconditionFailed
 from handraise.model.group_calendars import WHOLE_WORKSPACE, WorkspaceCalendars
-from handraise.model.identities import Person
 from handraise.model.json_values import text_problem
 from handraise.model.visible import visible_line
 from handraise.model.working_hours import WorkingHours
@@ -47,7 +47,6 @@ from handraise.wire.requests import PutGroup
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PATH = "/admin/groups"
-_PAGE = 500
 _MOST_PEOPLE = 2_000
 _MEANT = {
     "time_zone": gettext_noop("That is not a time zone. It looks like Europe/Berlin."),
@@ -241,18 +240,8 @@ async def _set_hours(
     return {}
 
 
-async def _everybody(ctx: ServerContext, admin: PersonCaller) -> list[Person]:
-    found: list[Person] = []
-    while page := await ctx.directory.people(
-        admin.workspace, after=found[-1].id if found else None, limit=_PAGE
-    ):
-        found += page
-        if len(page) < _PAGE or len(found) >= _MOST_PEOPLE:
-            break
-    return found
-
-
-def _choices(people: Sequence[Person], chosen: Sequence[str]) -> list[dict[str, Any]]:
+async def _choices(ctx: ServerContext, admin: PersonCaller, chosen: Sequence[str]) -> list[dict[str, Any]]:
+    people = [each async for each in everybody(ctx.directory, admin.workspace, at_most=_MOST_PEOPLE)]
     known = [
         {
             "id": each.id,
@@ -297,7 +286,7 @@ async def _groups_page(
             }
             for name, people in groups.items()
         ],
-        everybody=_choices(await _everybody(ctx, admin), typed.get("people", ())),
+        everybody=await _choices(ctx, admin, typed.get("people", ())),
         has_hours=bool(_hours_of(calendars, WHOLE_WORKSPACE)),
         typed={**_hours_of(calendars, WHOLE_WORKSPACE), **typed},
         **values,
@@ -320,7 +309,7 @@ async def _group_page(
         group=visible_line(name),
         href=href_of(name),
         version=etag_of(group_text(name, members)) if members else "",
-        everybody=_choices(await _everybody(ctx, admin), typed.get("people", members)),
+        everybody=await _choices(ctx, admin, typed.get("people", members)),
         has_hours=bool(_hours_of(calendars, name)),
         typed={**_hours_of(calendars, name), **typed},
         rota={

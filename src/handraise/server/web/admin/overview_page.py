@@ -10,6 +10,7 @@ from typing import Literal
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from handraise.desk.everybody import everybody
 from handraise.desk.rule_suspensions import suspended_rules
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.visible import visible_line
@@ -46,7 +47,8 @@ class Notice:
 @pages.get("/admin")
 async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
     """Show what needs attention."""
-    people, keys = await _everybody(ctx, admin.workspace), await _keys(ctx, admin.workspace)
+    people = [each async for each in everybody(ctx.directory, admin.workspace, at_most=_MOST_READ)]
+    keys = await _keys(ctx, admin.workspace)
     groups = await ctx.directory.groups(admin.workspace)
     addresses = await ctx.outbox.addresses(admin.workspace)
     usable = [each for each in keys if each.revoked_at is None]
@@ -229,15 +231,6 @@ def _unused(keys: list[AgentKey]) -> list[Notice]:
             gettext("See the keys"),
         )
     ]
-
-
-async def _everybody(ctx: ServerContext, workspace: str) -> list[Person]:
-    found: list[Person] = []
-    while page := await ctx.directory.people(workspace, after=found[-1].id if found else None, limit=_PAGE):
-        found += page
-        if len(page) < _PAGE or len(found) >= _MOST_READ:
-            break
-    return found
 
 
 async def _keys(ctx: ServerContext, workspace: str) -> list[AgentKey]:

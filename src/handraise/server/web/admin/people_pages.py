@@ -33,6 +33,7 @@ from handraise.server.web.admin.admin_views import (
     invalid_fields,
     to,
 )
+from handraise.server.web.inbox.name_links import person_href
 from handraise.server.web.inbox.page_texts import since, when
 from handraise.server.web.inbox.passkey_pages import PasskeyId
 from handraise.server.web.pages import PageRoute
@@ -265,6 +266,7 @@ def _row(person: Person, admin: PersonCaller, now: datetime) -> dict[str, Any]:
     away = person.away
     return {
         "href": href_of(person.id),
+        "history": person_href(person.id),
         "id": visible_line(person.id),
         "name": visible_line(person.name),
         "email": visible_line(person.email or ""),

@@ -38,15 +38,30 @@ async def show_retention(ctx: Context, admin: CurrentAdmin, done: Done = "") -> 
 
 @pages.post(PATH)
 async def set_rule_here(
-    ctx: Context, admin: CurrentAdmin, *, keep: Text = "default", days: Text = ""
+    ctx: Context, admin: CurrentAdmin, *, keep: Text = "default", days: Text = "", sure: Sure = False
 ) -> Response:
-    """Set the rule of the workspace, or remove it. A rule that removes much is confirmed by its own words."""
+    """Set the rule of the workspace, or remove it. Ask whether it is meant if questions are then kept for less time."""
     typed = {"keep": keep, "days": days.strip()}
     try:
         rule = None if keep == "default" else read_rule(FOREVER if keep == FOREVER else typed["days"])
     except ValueError:
         problems = {"days": gettext("Write a number of days from 0 to 36500.")}
         return await _page(ctx, admin, typed=typed, problems=problems, status=422)
+    default = ctx.settings.keep_settled_days
+    before, after = _days_kept(await ctx.ledger.rules(admin.workspace), default), _days_kept(rule, default)
+    if after is not None and (before is None or after < before) and not sure:
+        return confirm_page(
+            admin,
+            "retention",
+            title=gettext("Keep settled questions {span}?").format(span=_span_text(after)),
+            text=gettext(
+                "They are now kept {span}. What is past its new time is removed soon after, and cannot be brought back."
+            ).format(span=_span_text(before)),
+            action=PATH,
+            button=gettext("Save the rule"),
+            back=PATH,
+            kept=typed,
+        )
     try:
         await ctx.ledger.put_rule(admin.workspace, rule, by=admin.person.id)
     except UnsafeStore as refusal:
@@ -189,7 +204,7 @@ async def _page(
         admin,
         "retention",
         rule=_rule_text(rule, default),
-        default=gettext("for ever") if default is None else _days_text(default),
+        default=_span_text(default),
         holds=[
             {
                 "name": each.name,
@@ -209,15 +224,23 @@ async def _page(
 
 
 def _rule_text(rule: Rule | None, default: float | None) -> str:
+    kept = _span_text(_days_kept(rule, default))
     if rule is None:
-        kept = gettext("for ever") if default is None else _days_text(default)
         return gettext("This workspace has no rule of its own. Settled questions are kept {span}.").format(
             span=kept
         )
-    kept = gettext("for ever") if rule.keep is None else _days_text(rule.keep / timedelta(days=1))
     return gettext("This workspace keeps settled questions {span}.").format(span=kept)
 
 
-def _days_text(days: float) -> str:
+def _days_kept(rule: Rule | None, default: float | None) -> float | None:
+    """For how many days settled questions are kept; None is for ever."""
+    if rule is None:
+        return default
+    return None if rule.keep is None else rule.keep / timedelta(days=1)
+
+
+def _span_text(days: float | None) -> str:
+    if days is None:
+        return gettext("for ever")
     number = grouped(int(days)) if days == int(days) else f"{days:g}"
     return ngettext("for {count} day", "for {count} days", int(days)).format(count=number)

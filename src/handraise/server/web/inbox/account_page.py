@@ -15,12 +15,10 @@ from starlette.responses import RedirectResponse, Response
 
 from handraise.model.away import Away
 from handraise.model.errors import InvalidRequest
-from handraise.model.grants import Grant
 from handraise.model.identities import Person, Role, Session
 from handraise.model.visible import visible_line
 from handraise.presentation.away_text import first_moment
 from handraise.presentation.error_text import error_text
-from handraise.presentation.names import person_name
 from handraise.presentation.translation import (
     find_time_zone,
     gettext,
@@ -31,9 +29,9 @@ from handraise.presentation.translation import (
 )
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.away_routes import come_back, go_away
-from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
+from handraise.server.web.inbox.active_grants import active_grants
 from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.page_texts import When, since, when
 from handraise.server.web.inbox.passkey_pages import passkey_section
@@ -47,22 +45,7 @@ _SIGN_IN_METHODS = {
     "sign-in": gettext_noop("by a sign-in link"),
     "oidc": gettext_noop("through your organisation"),
 }
-_AT_ONCE = 200
-_MOST_READ = 5_000
 _MOST_PROPOSED = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveGrant:
-    """An approval that an agent may use again. Everything in it may be shown as it is."""
-
-    id: str
-    href: str
-    asker: str
-    tool: str
-    conversation: str | None
-    by: str
-    ends: When
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +78,7 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         today=local_time(now).date().isoformat(),
         colleagues=await _colleagues(ctx, person),
         passkeys=await passkey_section(ctx, caller),
-        grants=await _grants(ctx, caller),
+        grants=await active_grants(ctx, caller),
         sessions=[_other_session(each, now) for each in await _other_sessions(ctx, caller)],
     )
 
@@ -201,24 +184,6 @@ async def _colleagues(ctx: ServerContext, person: Person) -> list[str]:
     return sorted(visible_line(name) for name in together - {person.id})[:_MOST_PROPOSED]
 
 
-async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[ActiveGrant]:
-    """The active grants of this person; an administrator sees all of them."""
-    desk, now = desk_of(ctx, caller), datetime.now(UTC)
-    found: list[ActiveGrant] = []
-    after: str | None = None
-    for _ in range(_MOST_READ // _AT_ONCE):
-        grants = await desk.list_grants(after=after, limit=_AT_ONCE)
-        found += (
-            _active_grant(grant, caller.person.id, now)
-            for grant in grants
-            if grant.holds(now, grant.conversation)
-            and (caller.is_admin or grant.granted_by == caller.person.id)
-        )
-        if (after := grants.next) is None:
-            break
-    return found
-
-
 async def _other_sessions(ctx: ServerContext, caller: PersonCaller) -> list[Session]:
     found = await sessions_of(ctx, caller.workspace, caller.person.id)
     return [each for each in found if each.id != caller.session.id]
@@ -232,16 +197,4 @@ def _other_session(session: Session, now: datetime) -> OtherSession:
         maker=None if maker is None else visible_line(maker),
         began=since(session.created_at, now),
         ends=when(session.expires_at, now),
-    )
-
-
-def _active_grant(grant: Grant, me: str, now: datetime) -> ActiveGrant:
-    return ActiveGrant(
-        id=quote(grant.id, safe=""),
-        href=f"/questions/{quote(grant.question_id, safe='')}",
-        asker=visible_line(grant.asker),
-        tool=visible_line(grant.tool),
-        conversation=None if grant.scope == "always" else visible_line(grant.conversation or ""),
-        by=person_name(grant.granted_by, viewer=me),
-        ends=when(grant.expires_at, now),
     )

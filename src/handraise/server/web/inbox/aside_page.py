@@ -17,6 +17,7 @@ from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
+from handraise.server.web.inbox.name_links import agent_href
 from handraise.server.web.inbox.page_texts import When, waited_since, when
 from handraise.server.web.inbox.question_kind import kind_in_words
 from handraise.server.web.pages import PageRoute, live_page
@@ -34,6 +35,7 @@ class AsideRow:
     id: str
     href: str
     asker: str
+    asker_href: str
     asker_mixed: bool
     text: str
     what: str
@@ -69,6 +71,7 @@ def _row(question: Question, me: str, now: datetime) -> AsideRow:
         id=question.id,
         href=f"/questions/{quote(question.id, safe='')}",
         asker=visible_line(question.asker),
+        asker_href=agent_href(question.asker),
         asker_mixed=mixes_alphabets(question.asker),
         text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),

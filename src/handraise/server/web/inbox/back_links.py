@@ -15,6 +15,9 @@ _LISTS = {
     "/search": gettext_noop("Search"),
     "/aside": gettext_noop("Set aside"),
     "/conversation": gettext_noop("The conversation"),
+    "/agent": gettext_noop("The agent"),
+    "/tool": gettext_noop("The tool"),
+    "/person": gettext_noop("The history"),
 }
 _LONGEST = 2_000
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
+
+from starlette.responses import JSONResponse, Response
 
 from handraise.model.agreement import has_voted
 from handraise.model.errors import QuestionNotFound
@@ -21,6 +23,7 @@ from handraise.server.context import ServerContext
 from handraise.server.web.inbox.status_view import status_name, verdict_of
 
 _EXCERPT = 80
+_SEE_OTHER, _UNFIT = 303, 422
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,15 @@ async def done_with(
     if not isinstance(outcome, (Answered, Declined, Returned)) or outcome.by != me:
         return None
     return _done(question, status_name(verdict_of(question)), href, me=me)
+
+
+def script_response(response: Response, done: Done | None, *, keeps: bool) -> Response:
+    """The same for a script, which shows the next page itself. A refusal is a page."""
+    if response.status_code == _SEE_OTHER:
+        return JSONResponse({"done": None if done is None else asdict(done)})
+    if response.status_code == _UNFIT and keeps and done is not None:  # recorded, but not kept
+        return JSONResponse({"done": asdict(done), "problem": gettext("It is not kept for later questions.")})
+    return response
 
 
 def _done(question: Question, text: str, href: str, *, me: str | None = None) -> Done:

@@ -26,6 +26,7 @@ from handraise.policies.decide import compile_document
 from handraise.policies.policy_file import read_document, write_document
 from handraise.policies.policy_replay import PastQuestion, ReplayReport
 from handraise.presentation.names import person_name
+from handraise.presentation.ruling_text import effect_text, mode_text
 from handraise.presentation.translation import gettext, gettext_noop, grouped
 from handraise.server.api.policy_routes import MOST_REPLAYED, RuleName, replayed, since_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
@@ -39,12 +40,6 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 _VERSIONS = 20
 _LONGEST = 200_000
 _REPLAYED = "30d"
-_EFFECTS = {
-    "deny": gettext_noop("denies"),
-    "require": gettext_noop("requires"),
-    "allow": gettext_noop("allows"),
-}
-_MODES = {"enforce": gettext_noop("enforced"), "observe": gettext_noop("only observed")}
 _CHANGES = {
     "added": gettext_noop("{part} added"),
     "changed": gettext_noop("{part} changed"),
@@ -219,8 +214,8 @@ def _report(report: ReplayReport, now: datetime) -> dict[str, Any]:
         "rules": [
             {
                 "name": visible_line(each.name),
-                "effect": gettext(_EFFECTS[each.effect]),
-                "mode": gettext(_MODES[each.mode]),
+                "effect": effect_text(each.effect),
+                "mode": mode_text(each.mode),
                 "matches": grouped(each.matches),
                 "failed": each.failed,
             }

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode, urlsplit
 
-from fastapi import Request
-
 from handraise.presentation.translation import gettext, grouped
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.queue_page import rows_of
-from handraise.server.web.inbox.search import ON_A_PAGE, View, view_of
+from handraise.server.web.inbox.search import ON_A_PAGE, View, view_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +27,7 @@ async def place_of(
     ctx: ServerContext, caller: PersonCaller, waiting: str | None, question_id: str
 ) -> Place | None:
     """Where a question is in the list that the person came from. A search is not done again for this."""
-    if waiting is None or (view := await _view_at(waiting, caller)).is_search:
+    if waiting is None or (view := await view_at(waiting, caller)).is_search:
         return None
     _, found, agents_turn = await rows_of(desk_of(ctx, caller), caller, view)
     rows = [ids for ids in found.items if ids[0] not in agents_turn]
@@ -50,7 +48,7 @@ async def page_after(ctx: ServerContext, caller: PersonCaller, waiting: str, que
 
     Ask before it is done: later it has no place in the list any more.
     """
-    view, done = await _view_at(waiting, caller), urlencode({"done": question_id})
+    view, done = await view_at(waiting, caller), urlencode({"done": question_id})
     desk = desk_of(ctx, caller)
     _, found, agents_turn = await rows_of(desk, caller, view)
     rows = [ids for ids in found.items if ids[0] not in agents_turn]
@@ -76,12 +74,6 @@ def list_after(waiting: str, question_id: str, following: str) -> str:
     parts = urlsplit(following)
     row = f"#q-{parts.path.split('/')[2]}" if parts.path.startswith("/questions/") else ""
     return f"{waiting}{'&' if '?' in waiting else '?'}{done}{row}"
-
-
-async def _view_at(address: str, caller: PersonCaller) -> View:
-    parts = urlsplit(address)
-    scope = {"type": "http", "path": parts.path, "query_string": parts.query.encode(), "headers": []}
-    return await view_of(Request(scope), caller)
 
 
 def _address(view: View, at: int, question_id: str) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from handraise.channels.push_subscriptions import NAME as WEBPUSH
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.agreement import has_voted
 from handraise.model.attachments import Attachment, attached_in
@@ -22,7 +23,7 @@ from handraise.model.outcomes import Answered
 from handraise.model.people import may_respond, may_take_back
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
-from handraise.model.stops import stop_for
+from handraise.model.stops import stop_for, tool_of
 from handraise.model.thread_messages import messages_of, thread_digest
 from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
@@ -39,6 +40,7 @@ from handraise.presentation.error_text import error_text
 from handraise.presentation.heartbeat_text import orphan_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.names import display_name, listed
+from handraise.presentation.one_press import can_wait, notification_digest, takes_one_press
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.ruling_text import ruling_lines
 from handraise.presentation.times import span
@@ -57,6 +59,12 @@ from handraise.server.web.inbox.form_controls import (
     read_answer,
 )
 from handraise.server.web.inbox.keep_view import keep_offer
+from handraise.server.web.inbox.name_links import (
+    agent_href,
+    answerer_link,
+    conversation_href_of,
+    tool_href_of,
+)
 from handraise.server.web.inbox.page_texts import (
     audience_of,
     delivery_lines,
@@ -66,7 +74,7 @@ from handraise.server.web.inbox.page_texts import (
     since,
 )
 from handraise.server.web.inbox.print_view import print_facts
-from handraise.server.web.inbox.question_kind import is_soon, kind_in_words, takes_one_press
+from handraise.server.web.inbox.question_kind import is_soon, kind_in_words
 from handraise.server.web.inbox.sharing_view import SHARING, SharingView, names_to_bring_in, sharing_of
 from handraise.server.web.inbox.status_view import (
     action_heading,
@@ -251,6 +259,7 @@ async def show(
         if context.shares and (may_answer or not pending)
         else None,
         "settled": settled_of(question, now, me),
+        "answerer": answerer_link(question, context.person) if context.layout == "app.html" else None,
         "takes_files": may_answer and takes_files(form),
         "answer_files": files_of(_answer_files(question), context.files),
         "stop": await _stop(context, question, now),
@@ -427,13 +436,17 @@ def seen_html(context: AnswerContext, question: Question, *, with_fields: bool =
 def confirmed_digest(
     context: AnswerContext, question: Question, thread: str | None, submitted: Submitted
 ) -> str | None:
-    """The digest that came with the person's page, if this release still shows the same."""
-    seen = digest_shown(context, question, thread)
+    """The digest that came with the person's page or notification, if this release still shows the same."""
+    if context.channel == WEBPUSH:
+        seen = notification_digest(question)
+    else:
+        seen = digest_shown(context, question, thread)
     return seen if submitted.get("shown") == [seen] else None
 
 
 def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]:
     """The values of every page about a question."""
+    is_page = context.layout == "app.html"  # a frame and a link are for this one question
     return {
         "person": context.person,
         "id": question.id,
@@ -442,13 +455,17 @@ def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]
         "verdict": verdict_of(question),
         "verdict_name": status_name(verdict_of(question)),
         "asker": visible_line(question.asker),
+        "asker_href": agent_href(question.asker) if is_page else None,
+        "tool": None if (tool := tool_of(question)) is None else one_line(tool, 60),
+        "tool_href": tool_href_of(question) if is_page else None,
+        "conversation_href": conversation_href_of(question) if is_page else None,
         "asker_mixed": mixes_alphabets(question.asker),
         "what": kind_in_words(question.form),
         "is_approval": isinstance(question.form, Approval),
-        "conversation": question.conversation,
         "conversation_shown": None if question.conversation is None else visible_line(question.conversation),
         "undo_for": question.undo_for,
-        "left": _seconds_left(question),
+        "left": seconds_left(question),
+        "can_wait": context.shares and can_wait(question) and not has_voted(question, context.person.id),
         "other_page": context.other_page,
         "passkey": context.passkey if question.outcome is None else None,
         "layout": context.layout,
@@ -456,7 +473,7 @@ def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]
     }
 
 
-def _seconds_left(question: Question) -> float | None:
+def seconds_left(question: Question) -> float | None:
     """The seconds until it expires, for scripts: the clock of a browser may be wrong."""
     if question.outcome is not None or question.expires_at is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm
+from handraise.model.forms import AnyForm, Approval
 from handraise.model.questions import Question
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
@@ -12,9 +12,6 @@ from handraise.presentation.translation import gettext
 
 SOON = timedelta(hours=1)
 """A question that expires within this time is urgent."""
-
-FEW = 4
-"""How many options a person can choose from with one press."""
 
 
 def is_soon(question: Question, now: datetime) -> bool:
@@ -27,16 +24,3 @@ def kind_in_words(form: AnyForm) -> str:
     if not isinstance(form, Approval):
         return kind_text(form)
     return gettext("Approve {tool}").format(tool=one_line(form.action.tool, 60))
-
-
-def takes_one_press(form: AnyForm) -> bool:
-    """Whether one press is enough to answer it. High and medium risk must be confirmed."""
-    match form:
-        case Confirm():
-            return True
-        case Choice():
-            return len(form.options) <= FEW and not form.allow_other
-        case Approval():
-            return form.risk == "low"
-        case _:
-            return False

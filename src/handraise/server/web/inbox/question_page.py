@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -53,10 +53,16 @@ from handraise.server.context import ServerContext
 from handraise.server.passkeys.passkey_use import read_signature
 from handraise.server.uploads import UploadSlots
 from handraise.server.web.inbox.back_links import back_of
-from handraise.server.web.inbox.done_view import done_with
+from handraise.server.web.inbox.done_view import done_with, script_response
 from handraise.server.web.inbox.file_view import FilePlaces
 from handraise.server.web.inbox.form_controls import Submitted, file_names, read_answer
 from handraise.server.web.inbox.keep_actions import keep, wants_to_keep
+from handraise.server.web.inbox.later_answers import (
+    ACCOUNT,
+    another_person,
+    answer_later,
+    is_of_another_person,
+)
 from handraise.server.web.inbox.question_flow import list_after, page_after, place_of
 from handraise.server.web.inbox.question_html import (
     AnswerContext,
@@ -76,7 +82,6 @@ from handraise.server.web.pages import PageRoute, message
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _MOST_PARTS = 2_000
-_SEE_OTHER = 303
 _DONE_WITH = {"", "decline", "send back", "snooze", "not for me", "hand over"}
 """What a person does with a question that then is not waiting for them any more."""
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -103,6 +108,8 @@ async def answer_question(
     request: Request, ctx: Context, caller: CurrentPerson, question_id: str
 ) -> Response:
     """Answer, decline, send back or share a question, or write something about it; then redirect to it."""
+    if is_of_another_person(request, caller):
+        return another_person()
     try:
         question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
@@ -115,16 +122,17 @@ async def answer_question(
         return await show(context, question, Submission(kept, misfit.problems), status=422)
     finally:
         await request.close()
+    if ACCOUNT in request.headers:
+        return await answer_later(ctx, caller, context, question, submitted, respond=respond)
     back = back_of(request, question_id)
     if back.waiting is not None and submitted.get("do", [""])[0] in _DONE_WITH:
         context = replace(context, then=await page_after(ctx, caller, back.waiting, question_id))
         if submitted.get("then") == ["list"]:
             context = replace(context, then=list_after(back.waiting, question_id, context.then or ""))
     response = await respond(context, question, submitted)
-    if response.status_code == _SEE_OTHER and request.headers.get("accept") == "application/json":
-        # A script shows the next page itself.
+    if request.headers.get("accept") == "application/json":
         done = await done_with(ctx, caller, question_id, back.query)
-        return JSONResponse({"done": None if done is None else asdict(done)})
+        return script_response(response, done, keeps=question.outcome is None and wants_to_keep(submitted))
     return response
 
 

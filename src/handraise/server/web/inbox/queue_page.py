@@ -40,10 +40,12 @@ from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.back_links import address_of_list, query_of_list
 from handraise.server.web.inbox.done_view import done_with
+from handraise.server.web.inbox.name_links import agent_href, conversation_href_of
 from handraise.server.web.inbox.page_texts import When, age_of, end_at, waited_since
 from handraise.server.web.inbox.question_html import AnswerContext
 from handraise.server.web.inbox.question_kind import is_soon, kind_in_words
 from handraise.server.web.inbox.quick_answers import QuickAnswer, kind_of, quick_answer_of, why_alone
+from handraise.server.web.inbox.saved_view_pages import saved_bar
 from handraise.server.web.inbox.search import (
     AT_ONCE,
     ON_A_PAGE,
@@ -86,6 +88,7 @@ class Row:
     id: str
     href: str
     asker: str
+    asker_href: str
     asker_mixed: bool
     text: str
     what: str
@@ -97,6 +100,7 @@ class Row:
     age: When
     expires: When | None
     conversation: str | None
+    conversation_href: str | None
     mine: bool
     voted: bool
     votes: str | None
@@ -168,6 +172,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
             None if view.everything else await desk.count_views(caller.person.responder),
             questions.values(),
         ),
+        saved=await saved_bar(ctx, caller, view),
         rotas=await _rota_warnings(ctx, caller),
         away=await own_absence(ctx.directory, caller.person, now),
         suspended=await _suspended(ctx, caller),
@@ -313,6 +318,7 @@ def _row(
         id=question.id,
         href=_href(question.id),
         asker=visible_line(question.asker),
+        asker_href=agent_href(question.asker),
         asker_mixed=mixes_alphabets(question.asker),
         text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
@@ -324,6 +330,7 @@ def _row(
         age=age_of(question.asked_at, now),
         expires=None if question.expires_at is None else end_at(question.expires_at, now),
         conversation=None if question.conversation is None else visible_line(question.conversation),
+        conversation_href=conversation_href_of(question),
         mine=may_respond(question, caller.person.responder),
         voted=has_voted(question, caller.person.id),
         votes=_votes(question) if question.quorum > 1 else None,

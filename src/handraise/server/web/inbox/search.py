@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Generic, Protocol, TypeAlias, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import Depends, Request
 
@@ -165,6 +165,15 @@ async def view_of(request: Request, caller: CurrentPerson) -> View:
         if request.url.path == "/"
         else (),
         number=max(1, int(number)) if number.isdecimal() and len(number) <= _DIGITS else 1,
+    )
+
+
+async def view_at(address: str, caller: CurrentPerson) -> View:
+    """What the address of a list asks for; invalid values are ignored."""
+    parts = urlsplit(address)
+    query = parts.query.encode(errors="replace")
+    return await view_of(
+        Request({"type": "http", "path": parts.path, "query_string": query, "headers": []}), caller
     )
 
 

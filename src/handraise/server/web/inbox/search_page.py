@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from handraise.model.questions import Question
-from handraise.model.visible import visible_line
-from handraise.presentation.markdown import one_line
-from handraise.presentation.outcome_text import outcome_details
-from handraise.presentation.report_text import shortened_line
 from handraise.presentation.times import moment_text
-from handraise.presentation.translation import gettext, local_time
+from handraise.presentation.translation import local_time
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
-from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
-from handraise.server.web.inbox.page_texts import When, outcome_in_words
-from handraise.server.web.inbox.question_kind import kind_in_words
+from handraise.server.web.inbox.page_texts import When
+from handraise.server.web.inbox.question_rows import QuestionRow, question_row
 from handraise.server.web.inbox.search import ON_A_PAGE, ViewDep
 from handraise.server.web.pages import PageRoute, live_page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _EXCERPT = 240
-_LONGEST_SAID = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRow:
-    """One question that was found. Everything in it may be shown as it is."""
-
-    id: str
-    href: str
-    asker: str
-    asker_mixed: bool
-    text: str
-    what: str
-    is_pending: bool
-    how: str
-    said: str | None
-    at: When
-    conversation: str | None
 
 
 @pages.get("/search")
@@ -73,20 +48,9 @@ async def show_search(request: Request, ctx: Context, caller: CurrentPerson, vie
     )
 
 
-def _row(question: Question, me: str, now: datetime) -> FoundRow:
+def _row(question: Question, me: str, now: datetime) -> QuestionRow:
     asked = local_time(question.asked_at)
-    said = "; ".join(map(str, outcome_details(question))) if question.outcome is not None else ""
-    same_day = asked.date() == local_time(now).date()
-    return FoundRow(
-        id=question.id,
-        href=f"/questions/{quote(question.id, safe='')}",
-        asker=visible_line(question.asker),
-        asker_mixed=mixes_alphabets(question.asker),
-        text=one_line(question.prompt, _EXCERPT),
-        what=kind_in_words(question.form),
-        is_pending=question.outcome is None,
-        how=gettext("Waiting") if question.outcome is None else outcome_in_words(question, me),
-        said=shortened_line(said, _LONGEST_SAID) if said else None,
-        at=When(asked.isoformat(), f"{asked:%H:%M}" if same_day else f"{asked:%Y-%m-%d}", moment_text(asked)),
-        conversation=None if question.conversation is None else visible_line(question.conversation),
+    text = f"{asked:%H:%M}" if asked.date() == local_time(now).date() else f"{asked:%Y-%m-%d}"
+    return question_row(
+        question, me=me, at=When(asked.isoformat(), text, moment_text(asked)), longest=_EXCERPT
     )

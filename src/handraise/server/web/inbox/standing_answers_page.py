@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
@@ -10,8 +10,8 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
-from handraise.model.errors import NotFound
 from handraise.model.outcomes import Answered
+from handraise.model.questions import Question, Ref
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.visible import visible_line
 from handraise.presentation.names import person_name
@@ -27,7 +27,9 @@ from handraise.server.web.pages import PageRoute, live_page
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _AT_ONCE = 500
-_MOST_READ = 2_000
+_MOST_PAGES = 40
+"""How many pages are read to find the newest; more would keep people waiting."""
+_MOST_SHOWN = 200
 _SHOWN_AFTER = timedelta(days=30)
 """For how long one that has ended is still shown."""
 
@@ -50,14 +52,15 @@ class ShownAnswer:
 @pages.get("/standing-answers")
 async def show_standing_answers(ctx: Context, caller: CurrentPerson) -> Response:
     """Show the standing answers of this person; an administrator sees all of them."""
-    now = datetime.now(UTC)
-    found = [await _shown(ctx, caller, each, now) for each in await _found(ctx, caller, now)]
+    found, has_more = await _shown_newest(ctx, caller, lambda _: True)
     return live_page(
         "inbox/standing_answers.html",
         person=caller.person,
         is_admin=caller.is_admin,
         standing=[each for each in found if each.ended is None],
         ended=[each for each in found if each.ended is not None],
+        left_off=has_more,
+        most=_MOST_SHOWN,
     )
 
 
@@ -68,30 +71,48 @@ async def revoke_here(ctx: Context, caller: CurrentPerson, standing_id: Standing
     return RedirectResponse("/standing-answers", 303)
 
 
-async def _found(ctx: ServerContext, caller: PersonCaller, now: datetime) -> list[StandingAnswer]:
-    """Those that hold, and those that ended lately, the newest first."""
+async def shown_answers(
+    ctx: ServerContext, caller: PersonCaller, wanted: Callable[[StandingAnswer], bool] = lambda _: True
+) -> list[ShownAnswer]:
+    """The newest standing answers that this person may see, of those that are wanted."""
+    return (await _shown_newest(ctx, caller, wanted))[0]
+
+
+async def _shown_newest(
+    ctx: ServerContext, caller: PersonCaller, wanted: Callable[[StandingAnswer], bool]
+) -> tuple[list[ShownAnswer], bool]:
+    """The newest of those that are wanted, and whether there are more."""
+    now = datetime.now(UTC)
+    newest = await _newest(ctx, caller, wanted, now)
+    kept = newest[:_MOST_SHOWN]
+    questions = await ctx.store.read([Ref(caller.workspace, each.question_id) for each in kept])
+    pairs = zip(kept, questions, strict=True)
+    shown = [_shown(each, question, caller.person.id, now) for each, question in pairs]
+    return shown, len(newest) > len(kept)
+
+
+async def _newest(
+    ctx: ServerContext, caller: PersonCaller, wanted: Callable[[StandingAnswer], bool], now: datetime
+) -> list[StandingAnswer]:
+    """Those that hold, and those that ended lately, the newest first: one more than are shown."""
     desk, found = desk_of(ctx, caller), list[StandingAnswer]()
     after: str | None = None
-    for _ in range(_MOST_READ // _AT_ONCE):
+    for _ in range(_MOST_PAGES):
         page = await desk.list_standing_answers(after=after, limit=_AT_ONCE)
         found += (
             each
             for each in page
             if (caller.is_admin or each.given_by == caller.person.id)
+            and wanted(each)
             and (each.revoked_at or each.expires_at) > now - _SHOWN_AFTER
         )
+        found = sorted(found, key=lambda each: each.created_at, reverse=True)[: _MOST_SHOWN + 1]
         if (after := page.next) is None:
             break
-    return sorted(found, key=lambda each: each.created_at, reverse=True)
+    return found
 
 
-async def _shown(
-    ctx: ServerContext, caller: PersonCaller, standing: StandingAnswer, now: datetime
-) -> ShownAnswer:
-    try:
-        question = await desk_of(ctx, caller).get(standing.question_id)
-    except NotFound:
-        question = None
+def _shown(standing: StandingAnswer, question: Question | None, viewer: str, now: datetime) -> ShownAnswer:
     given = Answered(value=standing.value, at=standing.created_at, by=standing.given_by)
     details = ending_details(given, None if question is None else question.form)
     other = standing.contradicted_in
@@ -101,9 +122,9 @@ async def _shown(
         topic=visible_line(standing.topic),
         prompt="" if question is None else visible_line(question.prompt),
         answer=tuple(map(str, details)),
-        by=person_name(standing.given_by, viewer=caller.person.id),
+        by=person_name(standing.given_by, viewer=viewer),
         ends=when(standing.revoked_at or standing.expires_at, now),
-        ended=None if standing.holds(now) else _ended(standing, caller.person.id),
+        ended=None if standing.holds(now) else _ended(standing, viewer),
         contradicted=None if other is None else f"/questions/{quote(other, safe='')}",
     )
 

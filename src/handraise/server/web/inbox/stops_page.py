@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
@@ -13,10 +13,12 @@ from starlette.responses import RedirectResponse, Response
 
 from handraise.model.stops import Stop
 from handraise.model.visible import visible
+from handraise.presentation.names import display_name
 from handraise.presentation.stop_text import stop_title, stopped_by
 from handraise.presentation.translation import gettext
 from handraise.server.api.stop_routes import StopId, begin, end
 from handraise.server.auth.authenticator import Context, CurrentAdmin
+from handraise.server.web.inbox.name_links import agent_href, tool_href
 from handraise.server.web.inbox.page_texts import When, since
 from handraise.server.web.pages import PageRoute, live_page, message
 from handraise.wire.stop_records import PutStop
@@ -35,6 +37,8 @@ class StopView:
     by: str
     why: str
     at: When
+    links: tuple[tuple[str, str], ...]
+    """The pages of the agent and the tool that it covers, with their names."""
 
 
 def stop_view(stop: Stop, me: str, now: datetime) -> StopView:
@@ -45,6 +49,7 @@ def stop_view(stop: Stop, me: str, now: datetime) -> StopView:
         by=stopped_by(stop, viewer=me),
         why=visible(stop.why),
         at=since(stop.at, now),
+        links=tuple(_links(stop)),
     )
 
 
@@ -122,3 +127,10 @@ async def resume_here(
         action=f"/stops/{stop.id}/end",
         kept={},
     )
+
+
+def _links(stop: Stop) -> Iterator[tuple[str, str]]:
+    if stop.agent is not None:
+        yield agent_href(stop.agent), display_name(stop.agent)
+    if stop.tool is not None:
+        yield tool_href(stop.tool), display_name(stop.tool)

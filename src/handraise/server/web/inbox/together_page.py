@@ -18,6 +18,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.presentation.markdown import one_line
+from handraise.presentation.one_press import QuickButton, buttons_of
 from handraise.server.api.question_routes import desk_of, visible
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
@@ -28,7 +29,7 @@ from handraise.server.web.inbox.form_controls import Submitted, read_answer
 from handraise.server.web.inbox.question_html import CHANNEL, AnswerContext, digest_shown, seen_html
 from handraise.server.web.inbox.question_kind import kind_in_words
 from handraise.server.web.inbox.question_page import submitted_in
-from handraise.server.web.inbox.quick_answers import QuickButton, buttons_of, kind_of, why_alone
+from handraise.server.web.inbox.quick_answers import kind_of, why_alone
 from handraise.server.web.inbox.status_view import status_name, verdict_of
 from handraise.server.web.pages import PageRoute, live_page
 

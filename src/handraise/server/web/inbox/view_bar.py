@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar, cast, get_args
 
-from handraise.model.forms import Risk
 from handraise.model.pending_views import (
     MOST_COUNTED,
     OF_A_PERSON,
@@ -23,6 +22,7 @@ from handraise.model.stops import tool_of
 from handraise.model.visible import visible_line
 from handraise.presentation.translation import gettext, gettext_noop, pgettext
 from handraise.server.web.inbox.search import Offered, View
+from handraise.server.web.inbox.settled_filters import RISK_NAMES
 
 _K = TypeVar("_K", bound=str)
 
@@ -42,11 +42,6 @@ _KINDS: Mapping[FormKind, str] = {
     "form": gettext_noop("A form"),
     "approval": gettext_noop("An approval"),
     "file": gettext_noop("A file"),
-}
-_RISKS: Mapping[Risk, str] = {
-    "high": gettext_noop("High"),
-    "medium": gettext_noop("Medium"),
-    "low": gettext_noop("Low"),
 }
 _ENDS: Mapping[str, tuple[timedelta, str]] = {
     "1h": (timedelta(hours=1), gettext_noop("within an hour")),
@@ -114,11 +109,27 @@ def filters_of(view: View) -> PendingFilters:
     return PendingFilters(
         view=name,
         kind=_one_of(_KINDS, given.get("kind")),
-        risk=_one_of(_RISKS, given.get("risk")),
+        risk=_one_of(RISK_NAMES, given.get("risk")),
         tool=given.get("tool") or None,
         expires_within=_ENDS[given["expires"]][0] if given.get("expires") in _ENDS else None,
         older_than=_AGES[given["age"]][0] if given.get("age") in _AGES else None,
     )
+
+
+def known_filters(view: View) -> tuple[tuple[str, str], ...]:
+    """The filters and the order of the address, without values that do not exist."""
+    filters, given = filters_of(view), dict(view.extra)
+    order = order_of(view)
+    known = {
+        "view": filters.view,
+        "kind": filters.kind,
+        "risk": filters.risk,
+        "tool": filters.tool,
+        "expires": _known(_ENDS, given.get("expires")),
+        "age": _known(_AGES, given.get("age")),
+        "sort": None if order == "urgency" else order,
+    }
+    return tuple((name, value) for name, value in known.items() if value)
 
 
 def order_of(view: View) -> Order:
@@ -145,7 +156,7 @@ def view_bar(view: View, counts: ViewCounts | None, questions: Collection[Questi
             "kind", gettext("Kind"), pgettext("kind", "any"), _ours(_KINDS.items()), filters.kind or ""
         ),
         FilterField(
-            "risk", gettext("Risk"), pgettext("risk", "any"), _ours(_RISKS.items()), filters.risk or ""
+            "risk", gettext("Risk"), pgettext("risk", "any"), _ours(RISK_NAMES.items()), filters.risk or ""
         ),
         FilterField(
             "tool",

@@ -8,6 +8,7 @@ import { startPasskeys } from "./inbox/passkeys.js";
 import { startPlace } from "./inbox/place.js";
 import { startQueue } from "./inbox/queue.js";
 import { returnToSplit, startSplit } from "./inbox/split.js";
+import { startOfflineAnswers } from "./inbox/offline_answers.js";
 import { startInstalling, startSwitches, startWorker } from "./inbox/notifications.js";
 import { startTimes } from "./inbox/times.js";
 import { startUploads } from "./inbox/uploads.js";
@@ -33,4 +34,5 @@ if ("myself" in page.dataset) {
   startInstalling();
   startSwitches();
 }
+startOfflineAnswers();
 startWorker();

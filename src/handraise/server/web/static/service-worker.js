@@ -5,6 +5,9 @@ const CACHE = "handraise-1";
 const OFFLINE = "/static/offline.html";
 const FILES = [OFFLINE, "/static/style.css", "/static/mark.svg"];
 const LONGEST = 200;
+const PATIENCE = 10_000;
+const MOST_BUTTONS = 2; // more are not shown
+const ICON = "/static/icon-192.png";
 const TITLES = { en: "A question waits for you", de: "Eine Frage wartet auf Sie" };
 
 // Requests that change something bypass this worker: they stay as the browser made them, with the true origin. Also,
@@ -57,9 +60,11 @@ function notification(data) {
   try { said = data?.json() ?? {}; } catch { /* not our message; the browser still expects a notification */ }
   const text = (value, otherwise) => (typeof value === "string" && value.trim() ? value.slice(0, LONGEST) : otherwise);
   const url = addressOf(said?.url);
+  const answers = Array.isArray(said?.answers?.buttons) ? said.answers : null;
+  const actions = (answers?.buttons ?? []).slice(0, MOST_BUTTONS).map(({ label }, place) => ({ action: String(place), title: text(label, "?") }));
   return [
     text(said?.title, TITLES[navigator.language.slice(0, 2)] ?? TITLES.en),
-    { body: text(said?.body, ""), tag: text(said?.tag, url), icon: "/static/icon-192.png", data: { url } },
+    { body: text(said?.body, ""), tag: text(said?.tag, url), icon: ICON, actions, data: { url, answers } },
   ];
 }
 
@@ -72,10 +77,34 @@ function addressOf(url) {
   return `${self.location.origin}/`;
 }
 
+// Only a button answers. A press on the notification itself opens the page.
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();
-  event.waitUntil(open(addressOf(event.notification.data?.url)));
+  const { data } = event.notification;
+  event.waitUntil(data?.answers?.buttons[event.action] ? answer(event.notification, event.action) : open(addressOf(data?.url)));
 });
+
+// Send an answer with what the notification showed, and tell what the server recorded. It refuses what has changed since.
+async function answer({ title, body, tag, actions, data }, place) {
+  const { account, fields, buttons, unsent, unrecorded, signed_out: signedOut } = data.answers;
+  const { name, value } = buttons[place];
+  const url = addressOf(data.url);
+  const headers = { accept: "application/json", "handraise-account": encodeURIComponent(account) };
+  const request = { method: "POST", headers, body: new URLSearchParams({ ...fields, [name]: value }), redirect: "manual", signal: AbortSignal.timeout(PATIENCE) };
+  const got = await fetch(url, request).catch(() => null);
+  const tell = (words, more) => self.registration.showNotification(words, { body: more, tag: `${tag} answer`, icon: ICON, silent: true, data: { url } });
+  if (!got || got.status >= 500 || got.status === 408 || got.status === 429) {
+    await self.registration.showNotification(title, { body: body.startsWith(unsent) ? body : `${unsent} ${body}`, tag, icon: ICON, silent: true, actions, data });
+  } else if (got.type === "opaqueredirect" || got.status === 401) {
+    await open(url).catch(() => tell(signedOut, title));
+  } else {
+    const said = await got.json().catch(() => ({}));
+    const { done, refused } = said;
+    if (got.ok && "done" in said && !done) await tell(title, body);
+    else if (got.ok && done) await tell(done.answer ? `${done.text}: ${done.answer}` : done.text, done.question);
+    else await tell(unrecorded, [refused?.text, refused?.recorded].filter(Boolean).join(" "));
+  }
+}
 
 async function open(address) {
   const windows = await self.clients.matchAll({ type: "window", includeUncontrolled: true });

@@ -8,6 +8,7 @@ from handraise.testing.contract.directory.idempotency_cases import IdempotencyCa
 from handraise.testing.contract.directory.passkey_cases import PasskeyCases
 from handraise.testing.contract.directory.people_cases import PeopleCases
 from handraise.testing.contract.directory.question_link_cases import QuestionLinkCases
+from handraise.testing.contract.directory.saved_view_cases import SavedViewCases
 from handraise.testing.contract.directory.session_cases import SessionCases
 
 __all__ = ["DirectoryContract"]
@@ -20,6 +21,7 @@ class DirectoryContract(
     CalendarCases,
     SessionCases,
     PasskeyCases,
+    SavedViewCases,
     QuestionLinkCases,
     IdempotencyCases,
     CleanupCases,

@@ -5,6 +5,7 @@
 
 import { seemsConnected } from "./event_stream.js";
 import { say } from "./announcements.js";
+import { answerIn, keepAnswer, showKept, whyNotKept } from "./offline_answers.js";
 import { text } from "./texts.js";
 
 export const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
@@ -52,9 +53,11 @@ export function delaySend(page) {
       return true;
     }
     isSending = false;
-    say(text("It was not sent: the server cannot be reached. What you have written is still here; please send it again."));
+    if (!keep(form, submitter)) say(whyNotKept(page, form));
     return false;
   }
+
+  const keep = (form, submitter) => !leadsOn(form, submitter) && keepAnswer(answerIn(page, form, submitter));
 
   function hold(form, submitter, wait) {
     const { panel, undo, send, show } = panelFor(submitter);
@@ -104,9 +107,16 @@ export function delaySend(page) {
     was.undo.disabled = was.send.disabled = true;
     submit(was.form, was.submitter).then((isSent) => {
       if (isSent) return;
-      held = was;
-      stop();
+      giveUp(was);
     });
+  }
+
+  // It is not sent: let the person change it, unless it is kept.
+  function giveUp(was) {
+    held = was;
+    stop();
+    delete page.dataset.frozen;
+    showKept();
   }
 
   async function sendOnLeave() {
@@ -114,6 +124,10 @@ export function delaySend(page) {
     const was = held;
     clearInterval(was.timer);
     held = null;
+    if (!seemsConnected() && keep(was.form, was.submitter)) {
+      giveUp(was); // it may be sent before the page is gone, and is sent later otherwise
+      return;
+    }
     isSending = true;
     was.show(text("Sending…"));
     was.undo.disabled = was.send.disabled = true;
@@ -127,8 +141,9 @@ export function delaySend(page) {
       return;
     }
     isSending = false;
-    held = was;
-    stop();
+    const isKept = !answer && keep(was.form, was.submitter);
+    giveUp(was);
+    if (isKept) return;
     if (hasMoved) say(text("Nothing was recorded: there are new messages. Read them, then decide again."), text("Show it"), address);
     else if (answer?.status === 422) say(text("It was sent, and does not fit yet. {problems}", { problems: problemsIn(html) }));
     else say(text("It could not be sent. What you have written is still here; please send it again."));

@@ -12,10 +12,10 @@ const isSent = (message) =>
   [...document.querySelectorAll(".message[data-mine] [data-text]")].some((each) => each.textContent.trim() === message.trim());
 const isTick = (input) => input.matches("[type=radio], [type=checkbox]");
 
-// Keep what is typed into a form, and restore it later.
+// Keep what is typed into a form, and restore it later. For how long an answer is kept is decided anew each time.
 export function keepDraft(form, id) {
   const key = keyOf(id);
-  const inputs = [...form.querySelectorAll("input:not([type=hidden], [type=file]), textarea, select")];
+  const inputs = [...form.querySelectorAll("input:not([type=hidden], [type=file], [name=keep_until]), textarea, select")];
   const state = () => JSON.stringify(inputs.map((each) => (isTick(each) ? each.checked : each.value)));
   const first = state();
   const kept = store.get(key);

@@ -25,6 +25,7 @@ export function listen({ heard, look, always = false }) {
     source.addEventListener("ready", () => {
       pauses = 0;
       connected();
+      dispatchEvent(new Event("connected"));
       look();
     });
     for (const kind of KINDS) {

@@ -4,14 +4,18 @@
 // or hidden. At most one answer is held back.
 
 import { whisper } from "./announcements.js";
+import { seemsConnected } from "./event_stream.js";
+import { keepAnswer } from "./offline_answers.js";
 import { text } from "./texts.js";
 
+const PATIENCE = 10_000; // the milliseconds in which a running server answers
 const SHOWN = 8_000; // the milliseconds for which it is told what was done
 
 let toast = null;
 let held = null;
 let hiding = null;
 let back = null;
+const untold = []; // refusals that are shown when no other answer is held back any more
 
 export function startToast(page, { reopen, open, place }) {
   back = { reopen, open, place };
@@ -29,16 +33,19 @@ export const isHeld = (id) => held?.id === id;
 
 // `answer` has what to send and where; `sent` and `failed` are called when it is known what became of it.
 export function holdAnswer(answer) {
+  dropIfHeld(answer.id);
   sendHeld();
   held = answer;
   held.timer = setTimeout(sendHeld, answer.wait * 1000);
-  draw(text("Answering"), answer.label, [
-    button(text("Undo"), takeBackHeld, "z"),
-    link(text("View"), answer.address),
-  ], answer);
+  draw(text("Answering"), answer.label, [button(text("Undo"), takeBackHeld, "z")], answer);
   toast.style.setProperty("--held-for", `${answer.wait}s`);
   toast.classList.add("holding-back");
   whisper(text("Answering: {answer}. Undo with z.", { answer: answer.label }));
+}
+
+// An answer to the same question takes the place of what is held back.
+export function dropIfHeld(id) {
+  if (isHeld(id)) drop();
 }
 
 // Undo; says whether there was anything to undo.
@@ -46,6 +53,7 @@ export function takeBackHeld() {
   if (!held) return false;
   const was = drop();
   hide();
+  tellUntold();
   whisper(text("Nothing was sent."));
   back.reopen(was);
   return true;
@@ -56,26 +64,40 @@ export function tellRefused() {
   refuse(drop(), text("Somebody was faster. Yours was not sent."));
 }
 
+// Send what is held back; says whether it was refused.
 export async function sendHeld() {
-  if (!held) return;
+  if (!held) return false;
   const was = drop();
-  const answer = await fetch(was.action, { method: "POST", body: was.body, keepalive: true, headers: { accept: "application/json" } }).catch(() => null);
+  if (!seemsConnected() && keep(was)) return false;
+  const answer = await fetch(was.action, { method: "POST", body: was.body, keepalive: true, headers: { accept: "application/json" }, signal: AbortSignal.timeout(PATIENCE) }).catch(() => null);
   const isJson = answer?.ok && answer.headers.get("content-type")?.startsWith("application/json");
-  const done = isJson ? (await answer.json()).done : null;
+  const said = isJson ? await answer.json().catch(() => null) : {};
+  if ((!answer || !said) && keep(was)) return false;
+  const { done, problem } = said ?? {};
   if (!done) {
     refuse(was, answer ? text("Your answer was not recorded. Look at the question again.") : text("Your answer was not sent: the server cannot be reached."));
-    return;
+    return true;
   }
   was.sent(done);
-  if (!held) tellDone({ ...done, address: was.address });
+  if (!held && !tellUntold()) tellDone({ ...done, problem, address: was.address });
+  return false;
 }
 
-// What the server has recorded.
+// There is no server: keep it. Says whether that was possible.
+function keep(was) {
+  if (!keepAnswer(was.kept)) return false;
+  was.failed();
+  if (!held) hide();
+  return true;
+}
+
+// What the server has recorded. `problem` is what did not work all the same.
 export function tellDone(done) {
   const undo = done.take_back ? [button(text("Take it back"), () => takeBackApproval(done))] : [];
   draw(done.text, done.answer, [...undo, link(text("View"), done.address)], done);
-  whisper(`${done.text} ${done.answer}`);
-  hiding = setTimeout(hide, SHOWN);
+  whisper([done.text, done.answer, done.problem].filter(Boolean).join(" "));
+  if (done.problem) toast.classList.add("bad");
+  else hiding = setTimeout(hide, SHOWN);
 }
 
 async function takeBackApproval(done) {
@@ -86,9 +108,19 @@ async function takeBackApproval(done) {
 
 function refuse(was, why) {
   was.failed();
-  draw(why, "", [link(text("View"), was.address)], was);
-  toast.classList.add("bad");
   whisper(why);
+  untold.push({ was, why });
+  if (!held) tellUntold();
+}
+
+// Says whether there was a refusal to show.
+function tellUntold() {
+  if (!untold.length) return false;
+  const { was, why } = untold.shift();
+  const next = untold.length ? [button(text("Next"), tellUntold)] : [];
+  draw(why, "", [link(text("View"), was.address), ...next], was);
+  toast.classList.add("bad");
+  return true;
 }
 
 function drop() {
@@ -103,7 +135,7 @@ function hide() {
   toast.hidden = true;
 }
 
-function draw(what, answer, actions, { address }) {
+function draw(what, answer, actions, { address, problem }) {
   clearTimeout(hiding);
   toast.classList.remove("bad", "holding-back");
   const said = make("p", "toast-text");
@@ -113,6 +145,7 @@ function draw(what, answer, actions, { address }) {
     words.dataset.from = "agent";
     said.append(" ", words);
   }
+  if (problem) said.append(" ", make("span", "toast-problem", problem));
   const bar = make("span", "toast-bar");
   bar.setAttribute("aria-hidden", "true");
   toast.replaceChildren(bar, said, ...actions, make("span", "toast-place", back.place(address)));
@@ -140,7 +173,7 @@ function link(words, address) {
   made.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    sendHeld().then(() => back.open(address));
+    back.open(address);
   });
   return made;
 }

@@ -1,6 +1,7 @@
 // What this browser keeps for a person. It may be full or forbidden, and then nothing is kept.
 
 export const person = document.body.dataset.person;
+export const account = document.body.dataset.account; // with the workspace
 
 export const store = {
   get(key) {
@@ -9,9 +10,10 @@ export const store = {
   set(key, text) {
     try { text === null ? localStorage.removeItem(key) : localStorage.setItem(key, text); } catch { /* no room, or not allowed */ }
   },
+  keys(start) {
+    try { return Object.keys(localStorage).filter((key) => key.startsWith(start)); } catch { return []; }
+  },
   forget(start) {
-    try {
-      for (const key of Object.keys(localStorage)) if (key.startsWith(start)) localStorage.removeItem(key);
-    } catch { /* not allowed */ }
+    for (const key of store.keys(start)) store.set(key, null);
   },
 };

@@ -25,6 +25,6 @@ function comeBackTo(id) {
   const near = at < 0 ? [id] : [...order.slice(at), ...order.slice(0, at).reverse()];
   const row = near.map(rowOf).find(Boolean);
   if (!row) return;
-  row.querySelector("a").focus({ preventScroll: true });
+  row.querySelector(".row-text a").focus({ preventScroll: true });
   row.scrollIntoView({ block: "center", behavior: "instant" });
 }

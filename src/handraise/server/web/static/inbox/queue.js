@@ -10,7 +10,7 @@ import { counted, text } from "./texts.js";
 const AT_ONCE = 200;
 const LEAVES = ["set_aside", "handed_over"]; // the inbox of the person who did it
 const COMES = ["asked", "brought_in", "handed_over", "put_back"]; // into somebody's inbox
-const STAYS = ["[data-live]", "form.search"];
+const STAYS = ["[data-live]", "form.search", "[data-save-view]"];
 
 export function startQueue(page) {
   const address = location.pathname + location.search; // a question that is open beside the list has another one
@@ -126,8 +126,8 @@ export function startQueue(page) {
     }
     if (anchor) scroller.scrollBy({ top: rows.get(anchor[0]).getBoundingClientRect().top - top, behavior: "instant" });
     const first = rows.get(added[0]) ?? [...rows.values()][0];
-    if (rows.has(focused)) rows.get(focused).querySelector("a").focus({ preventScroll: true });
-    else if (focused || fromNotice) first?.querySelector("a").focus({ preventScroll: !byKeyboard });
+    if (rows.has(focused)) rows.get(focused).querySelector(".row-text a").focus({ preventScroll: true });
+    else if (focused || fromNotice) first?.querySelector(".row-text a").focus({ preventScroll: !byKeyboard });
     else if (active?.isConnected && active !== document.body) active.focus({ preventScroll: true });
     page.dataset.queue = String(number);
     listHasChanged();

@@ -7,8 +7,10 @@ import { liveIn, MESSAGES, say, SETTLED, whisper } from "./announcements.js";
 import { startControls } from "./controls.js";
 import { bodyOf, LARGEST, leadsOn, MARGIN, sizeOf } from "./delayed_send.js";
 import { forgetDraft } from "./drafts.js";
-import { holdAnswer, isHeld, sendHeld, startToast, takeBackHeld, tellDone, tellRefused } from "./held_answer.js";
+import { seemsConnected } from "./event_stream.js";
+import { dropIfHeld, holdAnswer, isHeld, sendHeld, startToast, takeBackHeld, tellDone, tellRefused } from "./held_answer.js";
 import { person } from "./local_storage.js";
+import { answerIn, keepAnswer, showKept, whyNotKept } from "./offline_answers.js";
 import { showPasskeys } from "./passkeys.js";
 import { startQuestion } from "./question.js";
 import { text } from "./texts.js";
@@ -18,7 +20,8 @@ import { startUploads } from "./uploads.js";
 const wide = matchMedia("(min-width: 1100px) and (scripting: enabled)");
 const DECIDES = "[data-answer], [data-confirm], [data-decline], [data-send-back], [data-agree]";
 const TO_UNDO = 5; // the seconds in which an answer of one key can be undone
-const TOO_SOON = 300; // a key in these milliseconds was meant for the question before
+const PATIENCE = 10_000; // the milliseconds in which a running server answers
+const TOO_SOON = 300; // a key or a click in these milliseconds was meant for the question before
 const FRESH = 60_000; // the milliseconds for which a page that was read ahead is shown
 
 let page = null;
@@ -39,7 +42,9 @@ const linkOf = (row) => row.querySelector(".row-text a");
 const addressOf = (row) => linkOf(row).getAttribute("href");
 const idIn = (address) => decodeURIComponent(new URL(address, location.href).pathname.split("/")[2] ?? "");
 const rowOf = (id) => rows().find((row) => row.dataset.row === id);
-const isOpenTo = (row) => !row.matches(".settled, .voted, .answering, [data-agents-turn]");
+const isShown = (part) => part?.dataset.question === idIn(current ?? "/"); // and not one that is left while the next one loads
+const isTooSoon = () => performance.now() - shownAt < TOO_SOON;
+const isOpenTo = (row) => !row.matches(".settled, .voted, .answering, [data-frozen], [data-agents-turn]");
 const path = () => location.pathname + location.search;
 
 export const isQuestionOpen = () => location.pathname.startsWith("/questions/");
@@ -73,6 +78,7 @@ export function startSplit(main) {
 
 // The list was read again.
 export function listHasChanged() {
+  showKept();
   if (!isSplit()) {
     if (pane && isQuestionOpen() && wide.matches) history.replaceState(null, "", listAddress);
     return;
@@ -130,7 +136,16 @@ async function open(address, { how, focus = false }) {
   const found = await read(address);
   if (mine !== turn) return;
   if (found) show(found);
-  else location.assign(address);
+  else if (seemsConnected()) location.assign(address);
+  else showNote(text("You are offline. This question is shown here when you open it again online."));
+}
+
+function showNote(words) {
+  ahead.delete(current);
+  const note = document.createElement("p");
+  note.className = "quiet center";
+  note.textContent = words;
+  pane.replaceChildren(note);
 }
 
 const linkTo = (address) => { const row = rowOf(idIn(address)); return row && linkOf(row); };
@@ -185,6 +200,7 @@ function show({ title, main }) {
     hear: ({ heard }) => page.addEventListener("question-event", ({ detail }) => heard(detail.kind, detail.event), { signal: ended.signal }),
     send: () => ({ stop: () => false, stopApproval: () => false, isSending: () => isSending }),
   });
+  showKept();
   part.querySelector("[autofocus]")?.focus();
   // First paint this one, then read the next one ahead.
   requestAnimationFrame(() => setTimeout(readAhead, 0, turn));
@@ -222,17 +238,15 @@ function goOn(id) {
     open(addressOf(next), { how, focus: true });
     return;
   }
+  showNote(text("That was the last one in this list."));
   current = null;
   turn += 1;
-  const told = document.createElement("p");
-  told.className = "quiet center";
-  told.textContent = text("That was the last one in this list.");
-  pane.replaceChildren(told);
   mark();
   page.dispatchEvent(new Event("list-is-done"));
 }
 
 function move(step) {
+  if (isSending) return;
   const all = rows();
   const at = all.findIndex((row) => row.dataset.row === idIn(current ?? ""));
   const row = all[Math.min(all.length - 1, Math.max(0, at + step))];
@@ -264,11 +278,12 @@ export function pressInSplit(event) {
 function answerWithKey(event) {
   const form = pane.querySelector("[data-answer][data-quick]");
   if (!form || pane.contains(document.activeElement)) return false;
+  if (form.inert || !isShown(form.closest(".pane-page"))) return true;
   const named = { y: "[data-yes]", n: "[data-no]" }[event.key];
   const tick = named ? null : form.querySelectorAll(".fields .tick input[type=radio]")[Number(event.key) - 1];
   const button = form.querySelector(named ?? "[data-send]");
   if (!button || button.disabled || (!named && !tick)) return false;
-  if (event.repeat || performance.now() - shownAt < TOO_SOON || isSending) return true;
+  if (event.repeat || isTooSoon() || isSending) return true;
   if (tick) tick.checked = true;
   const label = tick ? tick.closest(".tick").querySelector(".tick-label").textContent : button.textContent.trim();
   decide(form, button, label, TO_UNDO);
@@ -280,7 +295,7 @@ function submit(event) {
   if (event.defaultPrevented || form.method !== "post") return;
   event.preventDefault();
   const { submitter } = event;
-  if (isSending) return;
+  if (isSending || isTooSoon() || !isShown(form.closest(".pane-page"))) return;
   if (form.matches(DECIDES) && !leadsOn(form, submitter) && form.enctype !== "multipart/form-data") decide(form, submitter, labelOf(form, submitter), 0);
   else post(form, submitter);
 }
@@ -303,31 +318,37 @@ function decide(form, submitter, label, least) {
   const id = part.dataset.question;
   const row = rowOf(id);
   row?.classList.add("answering");
-  holdAnswer({ id, address: current, action: form.getAttribute("action"), body: bodyOf(form, submitter), label, wait, failed: () => row?.classList.remove("answering"), sent: (done) => isSent(id, done) });
+  holdAnswer({ id, address: current, action: form.getAttribute("action"), body: bodyOf(form, submitter), kept: answerIn(part, form, submitter), label, wait, failed: () => row?.classList.remove("answering"), sent: (done) => isSent(id, done) });
   goOn(id);
 }
 
 async function post(form, submitter) {
   isSending = true;
-  await sendHeld();
+  const part = form.closest(".pane-page");
+  const kept = leadsOn(form, submitter) ? null : answerIn(part, form, submitter);
   const address = current;
   const id = idIn(address);
   const isFile = form.enctype === "multipart/form-data";
   const body = isFile ? new FormData(form, submitter) : bodyOf(form, submitter);
-  const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { accept: "application/json" } }).catch(() => null);
+  dropIfHeld(id);
+  const wasRefused = await sendHeld();
+  const patience = isFile ? {} : { signal: AbortSignal.timeout(PATIENCE) };
+  const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { accept: "application/json" }, ...patience }).catch(() => null);
   isSending = false;
   const told = liveIn(pane);
-  if (!answer) {
-    say(text("It was not sent: the server cannot be reached. What you have written is still here; please send it again."), null, null, told);
+  if (!answer && keepAnswer(kept)) {
+    goOn(id);
+  } else if (!answer) {
+    say(whyNotKept(part, form), null, null, told);
   } else if (answer.headers.get("content-type")?.startsWith("application/json") && answer.ok) {
-    const { done } = await answer.json();
+    const { done, problem } = await answer.json().catch(() => ({}));
     ahead.delete(address);
     if (!done) {
       open(address, { how: "none" });
       return;
     }
     showDone(id, done);
-    tellDone({ ...done, address });
+    if (!wasRefused) tellDone({ ...done, problem, address }); // the refusal stays
     goOn(id);
   } else {
     const found = pageIn(await answer.text());
@@ -360,6 +381,6 @@ function reopen({ id, address }) {
 
 function hear({ detail: { kind, event } }) {
   for (const address of ahead.keys()) if (idIn(address) === event.question_id) ahead.delete(address);
-  if (SETTLED.includes(kind) && event.by !== person && isHeld(event.question_id)) tellRefused(event.question_id);
+  if (SETTLED.includes(kind) && event.by !== person && isHeld(event.question_id)) tellRefused();
   if (MESSAGES.includes(kind) && isHeld(event.question_id)) whisper(text("There is a new message. Read it before you decide."));
 }

@@ -1,0 +1,26 @@
+"""Everybody in a workspace, read from the directory page by page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from handraise.model.identities import Person
+from handraise.ports.directory import Directory
+
+_PAGE = 500
+
+
+async def everybody(
+    directory: Directory, workspace: str, *, at_most: int | None = None
+) -> AsyncIterator[Person]:
+    """The people of a workspace in the order of their ids; all of them, or the first `at_most`."""
+    after, left = None, at_most
+    while left is None or left > 0:
+        limit = _PAGE if left is None else min(_PAGE, left)
+        page = await directory.people(workspace, after=after, limit=limit)
+        for person in page:
+            yield person
+        if len(page) < limit:
+            return
+        after = page[-1].id
+        left = None if left is None else left - len(page)
