@@ -17,7 +17,7 @@ from handraise import Approval, Choice, Confirm, MultiChoice, Open, Question, op
 from handraise.model.forms import AnyForm
 from support.command import Serving, serving
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
-from tests.server.inbox.chromium import PATIENCE
+from tests.server.inbox.chromium import PATIENCE, takes_input
 from tests.server.inbox.own_chromium import *  # noqa: F403 -- same
 
 WIDE: ViewportSize = {"width": 1_440, "height": 900}
@@ -33,7 +33,6 @@ MANY = 10_000
 FIRST_PAINT = 400.0
 SMALL = 180_000
 """Bytes of everything, compressed."""
-READY = 350
 
 # When the last key was pressed, and when the question after it was painted.
 WATCH = """() => {
@@ -125,7 +124,7 @@ async def test_the_next_question_is_there_at_once_and_a_yes_takes_one_key(
         for _ in range(ROUNDS):
             before = sum(map(len, rounds))
             for number in range(before + 1, before + ANSWERED + 1):
-                await tab.wait_for_timeout(READY)
+                await takes_input(tab)
                 await tab.keyboard.press("y")
                 seen = await painted(tab, number)
             rounds.append(seen[before:])
@@ -135,7 +134,7 @@ async def test_the_next_question_is_there_at_once_and_a_yes_takes_one_key(
         keys = sum(map(len, rounds))
         # Buttons: the answer is recorded before the next question is shown.
         for number in range(keys + 1, keys + CLICKED + 1):
-            await tab.wait_for_timeout(READY)
+            await takes_input(tab)
             await tab.locator("[data-pane] [data-yes]").click()
             seen = await painted(tab, number)
         await tab.goto(f"{server.address}/settled")
@@ -184,7 +183,7 @@ async def test_twenty_different_questions_take_few_keys_and_no_page_load(
         tab.on("request", lambda one: loads.append(one.url) if one.is_navigation_request() else None)
         spent = 0
         for number in range(1, DIFFERENT + 1):
-            await tab.wait_for_timeout(READY)
+            await takes_input(tab)
             for key in keys[(await tab.locator("[data-pane] .prompt").inner_text()).strip()]:
                 await tab.keyboard.press(key)
                 spent += 1

@@ -133,6 +133,11 @@ async def listens(tab: Page, path: str) -> None:
         await tab.goto(path)
 
 
+async def takes_input(tab: Page) -> None:
+    """Wait until a key or a click is meant for the question that is shown beside the list."""
+    await expect(tab.locator("[data-pane] [data-question]:not([data-just-shown])")).to_be_visible()
+
+
 async def outcome_of(desk: LocalDesk, question_id: str) -> Any:
     """The value that was answered, or whatever else the outcome is."""
     outcome = (await desk.get(question_id)).outcome

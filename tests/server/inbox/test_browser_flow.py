@@ -15,12 +15,10 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
-from tests.server.inbox.chromium import NewWindow, listens, outcome_of, violations
+from tests.server.inbox.chromium import NewWindow, listens, outcome_of, takes_input, violations
 from tests.server.inbox.scene import views_of
 
 WIDE: ViewportSize = {"width": 1_440, "height": 900}
-READY = 350
-"""Milliseconds after which a key is meant for the question that is shown."""
 
 
 @pytest.fixture
@@ -30,7 +28,7 @@ def clock() -> ManualClock:
 
 async def press(tab: Page, key: str) -> None:
     """Press a key as somebody does who has read the question."""
-    await tab.wait_for_timeout(READY)
+    await takes_input(tab)
     await tab.keyboard.press(key)
 
 
@@ -100,7 +98,7 @@ async def test_one_key_answers_and_leads_to_the_next(person: NewWindow, desk: Lo
         await expect(prompt).to_have_text("yes")
         await press(tab, "y")
         await expect(prompt).to_have_text("risky")
-        await tab.wait_for_timeout(READY)
+        await takes_input(tab)
         await tab.get_by_role("button", name="Deny").click()
         await expect(toast).to_contain_text("Denied")
         assert (await outcome_of(desk, low.id))["decision"] == "deny"
@@ -154,10 +152,10 @@ async def test_what_was_meant_for_another_question_decides_nothing(
         await expect(toast).to_be_hidden()
         shown.set()
         await expect(prompt).to_have_text("number 1")
-        await tab.wait_for_timeout(READY)
+        await takes_input(tab)
         await tab.locator("[data-pane] [data-yes]").dblclick()
         await expect(prompt).to_have_text("number 2")
-        await tab.wait_for_timeout(READY)
+        await takes_input(tab)
         await expect(prompt).to_have_text("number 2")
         await expect(toast).to_contain_text("Answering Yes")
         await expect(toast.get_by_role("link")).to_have_count(0)  # it would have sent the answer
@@ -207,7 +205,7 @@ async def test_a_refusal_waits_until_no_other_answer_is_held_back(person: NewWin
         await expect(prompt).to_have_text("number 0")
         await press(tab, "y")
         await expect(prompt).to_have_text("number 1")
-        await tab.wait_for_timeout(READY)
+        await takes_input(tab)
         async with tab.expect_response(lambda one: one.request.method == "POST"):
             await tab.keyboard.press("y")
         await expect(tab.locator("[data-whisper]")).to_contain_text("Your answer was not recorded.")
@@ -218,7 +216,7 @@ async def test_a_refusal_waits_until_no_other_answer_is_held_back(person: NewWin
         await expect(prompt).to_have_text("number 0")
         await press(tab, "y")
         await expect(prompt).to_have_text("number 1")
-        await tab.wait_for_timeout(READY)
+        await takes_input(tab)
         await tab.locator("[data-pane] [data-yes]").click()  # it is sent at once, after the other one
         await expect(prompt).to_have_text("number 2")
         await expect(toast).to_contain_text("Your answer was not recorded.")

@@ -13,7 +13,7 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from support.issuer import Issuer
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
-from tests.server.inbox.chromium import NARROW, NewWindow, listens, outcome_of
+from tests.server.inbox.chromium import NARROW, NewWindow, listens, outcome_of, takes_input
 
 KEPT = "Kept. It will be sent when you are back online."
 WIDE = {"width": 1_440, "height": 900}
@@ -121,7 +121,7 @@ async def test_beside_the_list_and_in_its_rows(person: NewWindow, desk: LocalDes
         await narrow.set_viewport_size(NARROW)
         await listens(narrow, "/")
         await listens(tab, "/")
-        await expect(tab.locator("[data-pane] [data-question]")).to_be_visible()
+        await takes_input(tab)
         await window.set_offline(True)
         await tab.locator("[data-pane]").get_by_text("b", exact=True).click()
         await tab.locator("[data-pane]").get_by_role("button", name="Send the answer").click()

@@ -43,7 +43,7 @@ const addressOf = (row) => linkOf(row).getAttribute("href");
 const idIn = (address) => decodeURIComponent(new URL(address, location.href).pathname.split("/")[2] ?? "");
 const rowOf = (id) => rows().find((row) => row.dataset.row === id);
 const isShown = (part) => part?.dataset.question === idIn(current ?? "/"); // and not one that is left while the next one loads
-const isTooSoon = () => performance.now() - shownAt < TOO_SOON;
+const isTooSoon = () => pane.querySelector("[data-just-shown]") !== null;
 const isOpenTo = (row) => !row.matches(".settled, .voted, .answering, [data-frozen], [data-agents-turn]");
 const path = () => location.pathname + location.search;
 
@@ -192,6 +192,8 @@ function show({ title, main }) {
   pane.replaceChildren(part);
   pane.scrollTop = 0;
   shownAt = performance.now();
+  part.dataset.justShown = "";
+  setTimeout(() => { delete part.dataset.justShown; }, TOO_SOON);
   if (isQuestionOpen()) showTitle(title);
   startControls(part);
   startUploads(part);
