@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from handraise.model.pending_views import Order, rank_of
 from handraise.model.questions import Question
 from handraise.model.statistics import Ending
-from handraise.ports import MAX_EVENTS_SCANNED, SearchPage, SettledPage, Waiting, WaitingPage
+from handraise.ports import MAX_EVENTS_SCANNED, Endings, SearchPage, SettledPage, Waiting, WaitingPage
 
 _EVENTS_AN_ENDING = 10
 """How many events are read for each ending that is wanted."""
@@ -62,14 +62,20 @@ def settled_page(placed: Sequence[tuple[str, Question]], edge: str | None, limit
     return SettledPage(questions, placed[limit - 1][0] if len(placed) > limit else edge)
 
 
-async def endings_since(look: Look, *, since: datetime, limit: int) -> Sequence[Ending]:
+async def endings_since(look: Look, *, since: datetime, limit: int) -> Endings:
     """Read one stretch after the other until there are enough, or until the events are too old."""
     found: list[Ending] = []
-    after: str | None = None
+    edge: Edge | None = None
     for _ in range(1 + _EVENTS_AN_ENDING * limit // MAX_EVENTS_SCANNED):
-        endings, edge = await look(after, limit - len(found))
+        endings, edge = await look(edge.cursor if edge else None, limit + 1 - len(found))
         found += endings
-        if edge is None or edge.at < since or len(found) >= limit:
-            break
-        after = edge.cursor
-    return found
+        if edge is None or edge.at < since or len(found) > limit:
+            return endings_page(found, since=since, limit=limit)
+    return Endings(found, edge.at if edge else since, is_complete=False)
+
+
+def endings_page(found: Sequence[Ending], *, since: datetime, limit: int) -> Endings:
+    """The latest endings; one more than `limit` shows that there are more."""
+    if len(found) <= limit:
+        return Endings(found, since, is_complete=True)
+    return Endings(found[:limit], found[limit - 1].settled_at, is_complete=False)

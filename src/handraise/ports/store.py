@@ -110,6 +110,17 @@ class SettledPage:
     after: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """How questions ended, the latest first."""
+
+    items: Sequence[Ending]
+    since: datetime
+    """Every ending since then is among them."""
+    is_complete: bool
+    """Whether there are no others since the time that was asked for."""
+
+
 MAX_PLACES_SCANNED = 20_000
 """The most places of pending questions that are read for a page of a view, under each name of a person."""
 MAX_PLACES_COUNTED = 1_000
@@ -319,11 +330,11 @@ class Store(Protocol):
         """
         ...
 
-    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
-        """How up to `limit` questions ended since a given time, the latest first.
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Endings:
+        """How up to `limit` questions ended since a given time.
 
-        At most about ten times as many events are read: if nearly all of them end nothing, some of the oldest
-        endings are left out.
+        At most about ten times as many events are read: if nearly all of them end nothing, the oldest endings are
+        left out, and the result says so.
         """
         ...
 

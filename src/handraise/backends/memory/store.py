@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from handraise.backends.memory.clock import now_by
-from handraise.backends.pagination import paged, read_cursor, search_page, settled_page
+from handraise.backends.pagination import endings_page, paged, read_cursor, search_page, settled_page
 from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import Event, EventKind
@@ -63,7 +63,7 @@ from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
 from handraise.model.search_words import SearchQuery, has_words, indexed_words
 from handraise.model.standing_answers import StandingAnswer
-from handraise.model.statistics import Ending, ending_of
+from handraise.model.statistics import ending_of
 from handraise.model.stops import Stop
 from handraise.model.urgency import likeness_of, urgency_of
 from handraise.model.workspace_events import Change, WorkspaceEvent
@@ -72,6 +72,7 @@ from handraise.ports import (
     MAX_EVENTS_SCANNED,
     Clock,
     Durability,
+    Endings,
     Filter,
     IndexBatch,
     IndexEntry,
@@ -308,12 +309,12 @@ class MemoryStore:
         """There is no index."""
         return True
 
-    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Endings:
         """How questions ended; see the port."""
         looked, _ = self._look_back(workspace, None, len(self._events))
         ended = (self._ended_by(event) for event in looked if event.at >= since)
         found = (ending_of(question) for question in ended if question)
-        return [ending for ending in found if ending][:limit]
+        return endings_page([ending for ending in found if ending], since=since, limit=limit)
 
     async def run_due(
         self,

@@ -67,6 +67,7 @@ from handraise.ports import (
     AGES,
     MAX_EVENTS_SCANNED,
     Durability,
+    Endings,
     Filter,
     IndexBatch,
     IndexEntry,
@@ -193,7 +194,7 @@ class PostgresStore:
         """Index questions; see the port."""
         return await self._search.put_in_index(workspace, entries, after=after, cursor=cursor)
 
-    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Endings:
         """How questions ended; see the port."""
 
         async def look(after: str | None, wanted: int) -> tuple[Sequence[Ending], Edge | None]:

@@ -22,11 +22,11 @@ from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.search_words import SearchQuery
-from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     Durability,
+    Endings,
     Filter,
     IndexBatch,
     IndexEntry,
@@ -162,7 +162,7 @@ class ShardedStore:
             place=False,
         )
 
-    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Endings:
         """How questions ended; see the port."""
         return await self._router.read(
             workspace, lambda ports: ports.store.endings(workspace, since=since, limit=limit)

@@ -77,6 +77,7 @@ from handraise.ports import (
     MAX_EVENTS_SCANNED,
     Clock,
     Durability,
+    Endings,
     Filter,
     IndexBatch,
     IndexEntry,
@@ -232,7 +233,7 @@ class SqliteStore:
         """Index questions; see the port."""
         return await self._search.put_in_index(workspace, entries, after=after, cursor=cursor)
 
-    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Endings:
         """How questions ended; see the port."""
 
         async def look(after: str | None, wanted: int) -> tuple[Sequence[Ending], Edge | None]:

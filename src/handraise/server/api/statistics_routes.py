@@ -9,7 +9,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from handraise.model.outcomes import Status
 from handraise.model.statistics import MAX_ENDINGS, percentile
 from handraise.server.api.responses import reply
 from handraise.server.auth.authenticator import Context, CurrentAuditor
@@ -24,22 +23,17 @@ Days = Annotated[int, Query(ge=1, le=366, description="how many days back")]
 async def get_statistics(ctx: Context, auditor: CurrentAuditor, days: Days = 7) -> Response:
     """Get how many questions are pending, how many were settled and how, and how soon people answered."""
     since = datetime.now(UTC) - timedelta(days=days)
-    found = await ctx.store.endings(auditor.workspace, since=since, limit=MAX_ENDINGS + 1)
+    found = await ctx.store.endings(auditor.workspace, since=since, limit=MAX_ENDINGS)
     queue_stats = await ctx.store.queue_stats(auditor.workspace)
-    endings = found[:MAX_ENDINGS]
-    spent = sorted(
-        (each.settled_at - each.asked_at).total_seconds()
-        for each in endings
-        if each.status is Status.ANSWERED and each.source == "person"
-    )
+    spent = sorted(each.seconds for each in found.items if each.way == "person")
     return reply(
         StatisticsRecord(
-            since=endings[-1].settled_at if len(found) > MAX_ENDINGS else since,
+            since=found.since,
             waiting=max(queue_stats.pending.values(), default=0),
-            ended=dict(Counter(each.status for each in endings)),
+            ended=dict(Counter(each.status for each in found.items)),
             answered_by_people=len(spent),
             median_seconds=percentile(spent, 0.5) if spent else None,
             ninetieth_seconds=percentile(spent, 0.9) if spent else None,
-            failed_after_approval=sum(each.failed_after_approval for each in endings),
+            failed_after_approval=sum(each.failed_after_approval for each in found.items),
         )
     )

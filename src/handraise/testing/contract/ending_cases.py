@@ -82,7 +82,7 @@ class EndingCases(ContractFixtures):
         self, store: Store, workspace: str, clock: ManualClock, ended: dict[str, str]
     ) -> None:
         found = await store.endings(workspace, since=clock.now() - timedelta(days=1), limit=100)
-        by_name: dict[str, Ending] = {ended[each.id]: each for each in found}
+        by_name: dict[str, Ending] = {ended[each.id]: each for each in found.items}
         assert set(by_name) == set(_PROMPTS)
         assert {name for name, each in by_name.items() if each.is_late} == {"slow", "default"}
         assert {name: each.groups for name, each in by_name.items() if each.groups} == {

@@ -268,9 +268,12 @@ class StoreContract(QueueCases, EndingCases):
         assert (await store.settled(by_person, after=None, limit=10)).after == first.after
         # Statistics continue by themselves, and stop when everything is older than they need.
         ends = await store.endings(workspace, since=began, limit=2_000)
-        assert [ending.settled_at for ending in ends] == [clock.now(), began, began]
-        assert len(await store.endings(workspace, since=clock.now(), limit=2_000)) == 1
-        assert len(await store.endings(workspace, since=began, limit=1)) == 1
+        assert [ending.settled_at for ending in ends.items] == [clock.now(), began, began]
+        assert (ends.since, ends.is_complete) == (began, True)
+        assert len((await store.endings(workspace, since=clock.now(), limit=2_000)).items) == 1
+        # Only the newest events are read for one ending, so the result says that there may be more.
+        cut = await store.endings(workspace, since=began, limit=1)
+        assert (list(cut.items), cut.is_complete) == (list(ends.items[:1]), False)
 
     @promise("P8", "P13")
     async def test_endings_tell_how_questions_ended_and_nothing_of_what_was_said(
@@ -333,16 +336,17 @@ class StoreContract(QueueCases, EndingCases):
             ending("q-4", "approval", "answered", half, approved=True, **high),
             ending("q-1", "open", "answered", half, by="ana", source="person", channel="web"),
         ]
-        found = list(await store.endings(workspace, since=began, limit=100))
+        found = list((await store.endings(workspace, since=began, limit=100)).items)
         # The order of questions that one batch or one sweep settles is not promised.
         assert sorted(found, key=repr) == sorted(wanted, key=repr)
         assert [each.settled_at for each in found] == sorted(
             (each.settled_at for each in found), reverse=True
         )
-        assert await store.endings(workspace, since=half + _HOUR / 4, limit=100) == found[:2]
-        assert await store.endings(workspace, since=began, limit=3) == found[:3]
-        assert await store.endings(workspace, since=clock.now() + _HOUR, limit=3) == []
-        assert await store.endings(elsewhere, since=began, limit=3) == []
+        assert (await store.endings(workspace, since=half + _HOUR / 4, limit=100)).items == found[:2]
+        first = await store.endings(workspace, since=began, limit=3)
+        assert (first.items, first.since, first.is_complete) == (found[:3], found[2].settled_at, False)
+        assert (await store.endings(workspace, since=clock.now() + _HOUR, limit=3)).items == []
+        assert (await store.endings(elsewhere, since=began, limit=3)).items == []
 
     @promise("P2", "P6", "P9")
     async def test_a_question_that_was_put_away_is_found_as_before(

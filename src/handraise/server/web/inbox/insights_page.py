@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from handraise.model.questions import Question, Ref
-from handraise.model.statistics import MAX_ENDINGS
 from handraise.presentation.markdown import one_line
 from handraise.presentation.report_text import shortened_line
 from handraise.presentation.translation import gettext
@@ -63,7 +62,6 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
         risks=risk_offers(),
         since=when(period.starts[0], period.now),
         cut=when(period.cut, period.now) if period.cut else None,
-        most=MAX_ENDINGS,
         tiles=tiles(period, queue_stats.pending),
         failed=len(failed),
         failures=[_failure(each, period.now) for each in await ctx.store.read(failed[:_FAILURES]) if each],

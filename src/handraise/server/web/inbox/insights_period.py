@@ -169,7 +169,7 @@ class Period:
     before: Sequence[Ending] | None
     """Those of the same part of the period before; None if nothing ended in it, or if not all of it was read."""
     cut: datetime | None
-    """The oldest that is counted, if there was more in the period."""
+    """Since when all of the period is counted, if that is not since its beginning."""
     offers: Offers
 
     @property
@@ -216,11 +216,9 @@ async def period_of(request: Request, store: Store, workspace: str) -> Period:
     )
     earlier = span.earlier(now)
     starts, before_start = span.starts(now), span.starts(earlier)[0]
-    found = await store.endings(workspace, since=before_start, limit=MAX_ENDINGS + 1)
-    all_of, is_more = found[:MAX_ENDINGS], len(found) > MAX_ENDINGS
-    fitting = [each for each in all_of if filters.fits(each)]
-    is_comparable = not is_more and any(each.settled_at < earlier for each in all_of)
-    oldest = all_of[-1].settled_at if is_more else None
+    found = await store.endings(workspace, since=before_start, limit=MAX_ENDINGS)
+    fitting = [each for each in found.items if filters.fits(each)]
+    is_comparable = found.is_complete and any(each.settled_at < earlier for each in found.items)
     return Period(
         span=span,
         filters=filters,
@@ -228,8 +226,8 @@ async def period_of(request: Request, store: Store, workspace: str) -> Period:
         starts=starts,
         endings=[each for each in fitting if each.settled_at >= starts[0]],
         before=[each for each in fitting if each.settled_at < earlier] if is_comparable else None,
-        cut=oldest if oldest is not None and oldest > starts[0] else None,
-        offers=_offers(all_of, filters),
+        cut=found.since if not found.is_complete and found.since > starts[0] else None,
+        offers=_offers(found.items, filters),
     )
 
 
