@@ -44,6 +44,13 @@ const seen = (name) =>
 // It follows "by".
 const nameOf = (by) => (by === person ? text("you") : seen(by));
 
+export function make(tag, name = "", words = "") {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  made.textContent = words;
+  return made;
+}
+
 // Say something, with a link if there is one.
 export function say(sentence, link, href, place = live) {
   if (!place) return null;

@@ -1,4 +1,13 @@
-// Small conveniences of single controls.
+// Forms: what they send, and small conveniences of single controls.
+
+// What a form sends, without its files.
+export function bodyOf(form, submitter) {
+  const body = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
+  if (submitter?.name) body.append(submitter.name, submitter.value);
+  return body;
+}
+
+export const sizeOf = (form) => new Blob([bodyOf(form, null).toString()]).size;
 
 // Writing another answer also selects it.
 function tickOther(other) {

@@ -3,14 +3,14 @@
 // A press counts until Undo is pressed. So an answer that is held back is sent at once when its page
 // is left or hidden, which may be the last thing that a browser lets a page do. It is never sent after Undo.
 
-import { seemsConnected } from "./event_stream.js";
-import { say } from "./announcements.js";
+import { make, say } from "./announcements.js";
+import { bodyOf, sizeOf } from "./controls.js";
+import { PATIENCE, seemsConnected } from "./event_stream.js";
 import { answerIn, keepAnswer, showKept, whyNotKept } from "./offline_answers.js";
 import { text } from "./texts.js";
 
 export const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
 export const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
-const PATIENCE = 10_000; // the milliseconds in which a running server answers
 const ACCIDENT = 400; // a second click or a held key in these milliseconds is not a decision
 
 export function delaySend(page) {
@@ -182,26 +182,12 @@ function isChanged(input) {
   return input.matches("[type=radio], [type=checkbox]") ? input.checked !== input.defaultChecked : input.value !== input.defaultValue;
 }
 
-export function bodyOf(form, submitter) {
-  const body = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
-  if (submitter?.name) body.append(submitter.name, submitter.value);
-  return body;
-}
-
-export const sizeOf = (form) => new Blob([bodyOf(form, null).toString()]).size;
-
 function problemsIn(html) {
   const found = new DOMParser().parseFromString(html, "text/html").querySelectorAll(".problem");
   return [...found].map((each) => each.textContent.trim()).join(" ");
 }
 
 function panelFor(submitter) {
-  const make = (tag, name, words = "") => {
-    const made = document.createElement(tag);
-    if (name) made.className = name;
-    made.textContent = words;
-    return made;
-  };
   const button = (name, words) => {
     const made = make("button", name, words);
     made.type = "button";

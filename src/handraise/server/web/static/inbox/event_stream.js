@@ -4,6 +4,7 @@ import { MESSAGES, SETTLED, SHARING } from "./announcements.js";
 import { text } from "./texts.js";
 
 const KINDS = [...SETTLED, ...MESSAGES, ...SHARING, "replaced", "asked", "attempted", "voted", "reminded", "escalated", "unreached", "reported"];
+export const PATIENCE = 10_000; // the milliseconds in which a running server answers
 const LONGEST_PAUSE = 30_000;
 const NOTICE_AFTER = 3_000;
 const LONG_AWAY = 60_000;

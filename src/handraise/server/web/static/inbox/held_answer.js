@@ -3,12 +3,11 @@
 // A press counts until Undo. So what is held back is sent at once when another answer is given, or when the page is left
 // or hidden. At most one answer is held back.
 
-import { whisper } from "./announcements.js";
-import { seemsConnected } from "./event_stream.js";
+import { make, whisper } from "./announcements.js";
+import { PATIENCE, seemsConnected } from "./event_stream.js";
 import { keepAnswer } from "./offline_answers.js";
 import { text } from "./texts.js";
 
-const PATIENCE = 10_000; // the milliseconds in which a running server answers
 const SHOWN = 8_000; // the milliseconds for which it is told what was done
 
 let toast = null;
@@ -45,7 +44,7 @@ export function holdAnswer(answer) {
 
 // An answer to the same question takes the place of what is held back.
 export function dropIfHeld(id) {
-  if (isHeld(id)) drop();
+  if (isHeld(id)) drop().failed();
 }
 
 // Undo; says whether there was anything to undo.
@@ -150,13 +149,6 @@ function draw(what, answer, actions, { address, problem }) {
   bar.setAttribute("aria-hidden", "true");
   toast.replaceChildren(bar, said, ...actions, make("span", "toast-place", back.place(address)));
   toast.hidden = false;
-}
-
-function make(tag, name, words = "") {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  made.textContent = words;
-  return made;
 }
 
 function button(words, press, key = "") {

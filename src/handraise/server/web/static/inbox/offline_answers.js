@@ -3,9 +3,10 @@
 // An answer is kept with exactly what its form would have sent, so with what the person saw. The server records it only if
 // everything is still like that, and only for the person who gave it. It does not matter if it gets one twice.
 
-import { whisper } from "./announcements.js";
+import { make, whisper } from "./announcements.js";
+import { bodyOf } from "./controls.js";
 import { forgetDraft } from "./drafts.js";
-import { seemsConnected } from "./event_stream.js";
+import { PATIENCE, seemsConnected } from "./event_stream.js";
 import { account, store } from "./local_storage.js";
 import { text } from "./texts.js";
 
@@ -15,7 +16,6 @@ const KEEPABLE = "[data-answer], [data-confirm], [data-decline], [data-send-back
 const DAY = 86_400_000;
 const LONGEST = 7 * DAY; // for which an answer is sent
 const TOLD = 14 * DAY; // after which it is forgotten, also what became of it
-const PATIENCE = 10_000; // the milliseconds in which a running server answers
 const AGAIN = 30_000; // the milliseconds until the next try, if the server is there and cannot
 const LONGEST_TITLE = 120;
 const LATER = [408, 429];
@@ -53,8 +53,6 @@ export function startOfflineAnswers() {
 export function answerIn(page, form, submitter) {
   const isRow = "row" in page.dataset;
   if (!account || !form.matches(KEEPABLE) || form.enctype === "multipart/form-data" || !("canWait" in (isRow ? form : page).dataset)) return null;
-  const body = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
-  if (submitter?.name) body.append(submitter.name, submitter.value);
   const left = (isRow ? form : page).dataset.left;
   const elapsed = performance.now() - (opened.get(page) ?? performance.now());
   const end = left === undefined ? Infinity : Number(left) * 1000 - elapsed;
@@ -62,7 +60,7 @@ export function answerIn(page, form, submitter) {
     account,
     id: isRow ? page.dataset.row : page.dataset.question,
     action: form.getAttribute("action"),
-    body: body.toString(),
+    body: bodyOf(form, submitter).toString(),
     title: isRow ? page.querySelector(".row-text a").textContent : titleOf(page),
     words: wordsOf(form, submitter),
     given: Date.now(),
@@ -274,13 +272,6 @@ function row(name, words) {
 function theirs(element) {
   element.dataset.from = "agent";
   return element;
-}
-
-function make(tag, name = "", words = "") {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  made.textContent = words;
-  return made;
 }
 
 function link(words, address) {

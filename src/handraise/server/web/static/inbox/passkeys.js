@@ -1,6 +1,7 @@
 // Signs decisions with a passkey, and adds and removes passkeys. The server checks every signature.
 
 import { say, sayNothing } from "./announcements.js";
+import { bodyOf } from "./controls.js";
 import { text } from "./texts.js";
 
 const ANSWERS = "[data-answer], [data-confirm], [data-decline], [data-send-back], [data-agree]";
@@ -16,7 +17,7 @@ export function startPasskeys() {
     const form = event.target;
     const address = addressFor(form);
     if (!address) return;
-    const content = bodyOf(form, event.submitter).toString();
+    const content = unsignedBodyOf(form, event.submitter).toString();
     if (signed.get(form) === content) return;
     event.preventDefault();
     event.stopImmediatePropagation();
@@ -39,7 +40,7 @@ function addressFor(form) {
 
 async function sign(form, submitter, address, content) {
   for (const name of SIGNATURES) form.querySelector(`input[name=${name}]`)?.remove();
-  const response = await fetch(address, { method: "POST", body: bodyOf(form, submitter) });
+  const response = await fetch(address, { method: "POST", body: unsignedBodyOf(form, submitter) });
   if (!response.ok || !response.headers.get("content-type")?.startsWith("application/json")) throw new Error(`${response.status}`);
   const { nonce, get, create } = await response.json();
   if (get) keep(form, form.dataset.confirmed ?? "passkey", nonce, await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(get) }));
@@ -58,10 +59,9 @@ function keep(form, name, nonce, credential) {
 }
 
 // What a form says, without its signatures.
-function bodyOf(form, submitter) {
-  const body = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
+function unsignedBodyOf(form, submitter) {
+  const body = bodyOf(form, submitter);
   for (const name of SIGNATURES) body.delete(name);
-  if (submitter?.name) body.append(submitter.name, submitter.value);
   return body;
 }
 

@@ -3,11 +3,11 @@
 // Every row is a link to a page of its own; this only shows that page beside the list. `j` and `k` are one step of the
 // browser's history, however often they are pressed; so Back leads to where the person was before.
 
-import { liveIn, MESSAGES, say, SETTLED, whisper } from "./announcements.js";
-import { startControls } from "./controls.js";
-import { bodyOf, LARGEST, leadsOn, MARGIN, sizeOf } from "./delayed_send.js";
+import { liveIn, make, MESSAGES, say, SETTLED, whisper } from "./announcements.js";
+import { bodyOf, sizeOf, startControls } from "./controls.js";
+import { LARGEST, leadsOn, MARGIN } from "./delayed_send.js";
 import { forgetDraft } from "./drafts.js";
-import { seemsConnected } from "./event_stream.js";
+import { PATIENCE, seemsConnected } from "./event_stream.js";
 import { dropIfHeld, holdAnswer, isHeld, sendHeld, startToast, takeBackHeld, tellDone, tellRefused } from "./held_answer.js";
 import { person } from "./local_storage.js";
 import { answerIn, keepAnswer, showKept, whyNotKept } from "./offline_answers.js";
@@ -20,7 +20,6 @@ import { startUploads } from "./uploads.js";
 const wide = matchMedia("(min-width: 1100px) and (scripting: enabled)");
 const DECIDES = "[data-answer], [data-confirm], [data-decline], [data-send-back], [data-agree]";
 const TO_UNDO = 5; // the seconds in which an answer of one key can be undone
-const PATIENCE = 10_000; // the milliseconds in which a running server answers
 const TOO_SOON = 300; // a key or a click in these milliseconds was meant for the question before
 const FRESH = 60_000; // the milliseconds for which a page that was read ahead is shown
 
@@ -142,10 +141,7 @@ async function open(address, { how, focus = false }) {
 
 function showNote(words) {
   ahead.delete(current);
-  const note = document.createElement("p");
-  note.className = "quiet center";
-  note.textContent = words;
-  pane.replaceChildren(note);
+  pane.replaceChildren(make("p", "quiet center", words));
 }
 
 const linkTo = (address) => { const row = rowOf(idIn(address)); return row && linkOf(row); };
@@ -319,8 +315,8 @@ function decide(form, submitter, label, least) {
   }
   const id = part.dataset.question;
   const row = rowOf(id);
-  row?.classList.add("answering");
   holdAnswer({ id, address: current, action: form.getAttribute("action"), body: bodyOf(form, submitter), kept: answerIn(part, form, submitter), label, wait, failed: () => row?.classList.remove("answering"), sent: (done) => isSent(id, done) });
+  row?.classList.add("answering");
   goOn(id);
 }
 
