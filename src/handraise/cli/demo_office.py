@@ -93,13 +93,13 @@ async def fill_office(settings: ServerSettings, *, person: str) -> Waiting:
     """Store what happened in the past week, and what waits for this person now."""
     clock = OfficeClock(datetime.now(UTC) - timedelta(days=6, hours=2))
     async with open_context(settings, clock=clock) as ctx:
-        await _hire(ctx, person)
-        await _spend_a_week(ctx, clock, person)
+        await _add_people(ctx, person)
+        await _add_past_questions(ctx, clock, person)
         clock.at = datetime.now(UTC) - timedelta(minutes=50)
-        return await _leave_questions(ctx, clock, person)
+        return await _add_pending_questions(ctx, clock, person)
 
 
-async def _hire(ctx: ServerContext, person: str) -> None:
+async def _add_people(ctx: ServerContext, person: str) -> None:
     workspace, directory = ctx.settings.workspace, ctx.directory
     for each, name in _COLLEAGUES.items():
         await directory.put_person(workspace, each, name=name, email=None, role=Role.MEMBER, by="demo")
@@ -109,7 +109,7 @@ async def _hire(ctx: ServerContext, person: str) -> None:
     await put_policy(ctx.policies, workspace, _POLICY, by="demo", expected=None)
 
 
-async def _spend_a_week(ctx: ServerContext, clock: OfficeClock, person: str) -> None:
+async def _add_past_questions(ctx: ServerContext, clock: OfficeClock, person: str) -> None:
     support, data = (ctx.desk.scoped(asker=each) for each in (SUPPORT, DATA))
     people = ("mara", "tom", person)
     for number, amount in enumerate(_REFUNDS):
@@ -157,7 +157,7 @@ async def _vat_rate(desk: Desk) -> Question:
     )
 
 
-async def _leave_questions(ctx: ServerContext, clock: OfficeClock, person: str) -> Waiting:
+async def _add_pending_questions(ctx: ServerContext, clock: OfficeClock, person: str) -> Waiting:
     billing, support, data = (ctx.desk.scoped(asker=each) for each in (BILLING, SUPPORT, DATA))
     mara, tom = (Responder(each, groups=frozenset({"finance"})) for each in _COLLEAGUES)
     invoice = await _invoice(billing)

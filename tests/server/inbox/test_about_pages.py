@@ -210,6 +210,27 @@ async def test_a_tools_page_says_who_uses_it_and_counts_its_arguments(
     assert "Three pods are not ready" in page.words
 
 
+async def test_a_tools_page_counts_only_some_of_very_many_arguments(
+    boss: httpx2.AsyncClient, desk: LocalDesk
+) -> None:
+    many: dict[str, JsonValue] = {f"name-{number:04}": number for number in range(2_000)}
+    await desk.post("Deploy?", form=Approval.of("deploy", many))
+    shown = told_by(await open_page(boss, "/tool?name=deploy"))
+    assert "name-0000" in shown
+    assert "name-0050" not in shown
+
+
+async def test_a_suspended_rule_is_not_shown_as_one_that_applies(
+    boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str
+) -> None:
+    rule = {"name": "small", "when": 'tool == "refund"', "then": {"allow": {"check": 1.0}}}
+    await put_policy(ctx.policies, workspace, {"rules": [rule]}, by="boss", expected=0)
+    question = await desk.post("Refund?", form=Approval.of("refund", {"amount": 5}))
+    assert "suspended" not in told_by(await open_page(boss, "/tool?name=refund"))
+    await desk.answer(question.id, "deny", by=Responder("bob"))
+    assert "small allows · suspended" in told_by(await open_page(boss, "/tool?name=refund"))
+
+
 async def test_a_persons_page_has_what_they_answered_hand_overs_and_times_away(
     ann: httpx2.AsyncClient,
     boss: httpx2.AsyncClient,

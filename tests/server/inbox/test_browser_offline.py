@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from handraise import Approval, Choice, Confirm, Open
 from handraise.desk.local_desk import LocalDesk
@@ -129,9 +129,73 @@ async def test_beside_the_list_and_in_its_rows(person: NewWindow, desk: LocalDes
         await expect(tab.locator(f'[data-row="{first.id}"]')).to_contain_text("kept, not sent yet")
         await narrow.locator(f'[data-row="{second.id}"]').get_by_role("button", name="No").click()
         await expect(told(tab).get_by_role("button", name="Discard")).to_have_count(2)
+        # What another tab keeps cannot be answered with a key here.
+        await takes_input(tab)
+        await tab.keyboard.press("y")
+        await expect(tab.get_by_role("group", name="Your last answer")).to_be_hidden()
         await window.set_offline(False)
         assert await settled(desk, first.id) == "b"
         assert await settled(desk, second.id) is False
         for id_ in (first.id, second.id):
             assert [each.kind.value for each in await desk.history(id_)] == ["asked", "answered"]
         await expect(told(tab).get_by_text(KEPT)).to_have_count(0)
+
+
+@pytest.mark.slow("test_is_kept_and_sent_with_what_was_seen covers the usual way")
+async def test_stays_kept_if_something_else_answers_for_the_server(tab: Page, desk: LocalDesk) -> None:
+    question = await desk.post("Name it", form=Open())
+    await answered_offline(tab, question.id, "my thought")
+
+    async def welcome(route: Route) -> None:
+        if route.request.method == "POST":
+            await route.fulfill(status=200, body="<p>Welcome to our hotel</p>", content_type="text/html")
+        else:
+            await route.continue_()
+
+    await tab.route(f"**/questions/{question.id}*", welcome)
+    async with tab.expect_response(lambda one: one.request.method == "POST"):
+        await tab.context.set_offline(False)
+    await tab.goto("/")
+    await expect(told(tab)).to_contain_text(KEPT)
+    assert await outcome_of(desk, question.id) is None
+    await tab.unroute(f"**/questions/{question.id}*")
+    await tab.goto("/")
+    assert await settled(desk, question.id) == "my thought"
+
+
+@pytest.mark.slow("discarding is tested above; this is about the moment of sending")
+async def test_what_is_being_sent_cannot_be_discarded_but_the_others_can(tab: Page, desk: LocalDesk) -> None:
+    first, second = [await desk.post(f"Number {n}?", form=Confirm()) for n in range(2)]
+    await listens(tab, "/")
+    await tab.context.set_offline(True)
+    for each in (first, second):
+        await tab.locator(f'[data-row="{each.id}"]').get_by_role("button", name="No").click()
+    await expect(told(tab).get_by_role("button", name="Discard")).to_have_count(2)
+    sending, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(route: Route) -> None:
+        if route.request.method == "POST":
+            sending.set()
+            await goes_on.wait()
+        await route.continue_()
+
+    await tab.route(f"**/questions/{first.id}*", slowly)
+    await tab.context.set_offline(False)
+    await asyncio.wait_for(sending.wait(), 20)
+    await told(tab).get_by_role("button", name="Discard").nth(1).click()
+    await expect(told(tab).get_by_role("button", name="Discard")).to_have_count(1)
+    await told(tab).get_by_role("button", name="Discard").click()
+    await expect(told(tab).get_by_role("button", name="Discard")).to_have_count(1)
+    goes_on.set()
+    assert await settled(desk, first.id) is False
+    await expect(told(tab)).to_contain_text("Your answer was sent.")
+    assert await outcome_of(desk, second.id) is None
+
+
+async def test_nobody_signs_out_offline_while_answers_are_kept(tab: Page, desk: LocalDesk) -> None:
+    question = await desk.post("Name it", form=Open())
+    await answered_offline(tab, question.id, "my thought")
+    await tab.get_by_role("button", name="Sign out").click()
+    await expect(tab.locator("[data-live]")).to_contain_text("You cannot sign out while you are offline")
+    await tab.context.set_offline(False)
+    assert await settled(desk, question.id) == "my thought"

@@ -133,7 +133,7 @@ async def test_the_newest_are_shown_with_few_statements(
     monkeypatch.setattr(ctx.store, "read", read)
     page = await open_page(ann, "/standing-answers")
     assert re.findall(r"number \d", page.words) == ["number 4", "number 3", "number 2"]
-    assert "Only the newest 3 are shown." in page.words
+    assert "There are others that this page does not show." in page.words
     assert read.await_count == 1
 
 

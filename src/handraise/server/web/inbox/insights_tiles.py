@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from handraise.model.statistics import Ending, percentile
 from handraise.presentation.translation import gettext, grouped
 from handraise.server.web.inbox.ended_by import WAYS
 from handraise.server.web.inbox.insights_period import Period
+from handraise.server.web.inbox.question_figures import Tile
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """One large figure; `was` is the same of the period before."""
-
-    title: str
-    value: str
-    note: str
-    href: str = ""
-    was: str = ""
-    was_href: str = ""
-    is_loud: bool = False
 
 
 def tiles(period: Period, pending: Mapping[float, int]) -> tuple[Tile, ...]:

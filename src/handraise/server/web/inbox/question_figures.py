@@ -14,17 +14,19 @@ from handraise.presentation.times import span
 from handraise.presentation.translation import gettext, grouped, ngettext
 
 _MOST_COUNTS = 12
-_BY_PEOPLE = (Status.ANSWERED, Status.DECLINED, Status.RETURNED)
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure, with what it is and a note. A `loud` one needs attention."""
+    """One large figure; `was` is the same of the period before. A loud one needs attention."""
 
-    name: str
-    figure: str
+    title: str
+    value: str
     note: str
-    loud: bool = False
+    href: str = ""
+    was: str = ""
+    was_href: str = ""
+    is_loud: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,7 @@ def figures_of(questions: Sequence[Question]) -> Sequence[Tile]:
     total = len(ended)
     statuses = Counter(each.status for each in ended)
     decisions = Counter(each.decision.approved for each in questions if each.decision is not None)
-    waits = sorted(
-        (each.settled_at - each.asked_at).total_seconds()
-        for each in ended
-        if each.status in _BY_PEOPLE and each.source in (None, "person")
-    )
+    waits = sorted(each.seconds for each in ended if each.way == "person")
     failed = sum(each.failed_after_approval for each in ended)
     alone = sum(isinstance(each.outcome, Answered) and each.outcome.source != "person" for each in questions)
     median = span(timedelta(seconds=percentile(waits, 0.5))) if waits else "–"
@@ -71,7 +69,7 @@ def figures_of(questions: Sequence[Question]) -> Sequence[Tile]:
             gettext("Expired"),
             grouped(statuses[Status.EXPIRED]),
             _share(statuses[Status.EXPIRED], total),
-            loud=statuses[Status.EXPIRED] > 0,
+            is_loud=statuses[Status.EXPIRED] > 0,
         ),
         Tile(
             gettext("Median time to answer"),
@@ -83,7 +81,10 @@ def figures_of(questions: Sequence[Question]) -> Sequence[Tile]:
             else gettext("half came sooner"),
         ),
         Tile(
-            gettext("Failed after approval"), grouped(failed), gettext("as agents reported"), loud=failed > 0
+            gettext("Failed after approval"),
+            grouped(failed),
+            gettext("as agents reported"),
+            is_loud=failed > 0,
         ),
     )
 

@@ -60,7 +60,6 @@ async def show_standing_answers(ctx: Context, caller: CurrentPerson) -> Response
         standing=[each for each in found if each.ended is None],
         ended=[each for each in found if each.ended is not None],
         left_off=has_more,
-        most=_MOST_SHOWN,
     )
 
 
@@ -83,18 +82,18 @@ async def _shown_newest(
 ) -> tuple[list[ShownAnswer], bool]:
     """The newest of those that are wanted, and whether there are more."""
     now = datetime.now(UTC)
-    newest = await _newest(ctx, caller, wanted, now)
+    newest, was_all_read = await _newest(ctx, caller, wanted, now)
     kept = newest[:_MOST_SHOWN]
     questions = await ctx.store.read([Ref(caller.workspace, each.question_id) for each in kept])
     pairs = zip(kept, questions, strict=True)
     shown = [_shown(each, question, caller.person.id, now) for each, question in pairs]
-    return shown, len(newest) > len(kept)
+    return shown, len(newest) > len(kept) or not was_all_read
 
 
 async def _newest(
     ctx: ServerContext, caller: PersonCaller, wanted: Callable[[StandingAnswer], bool], now: datetime
-) -> list[StandingAnswer]:
-    """Those that hold, and those that ended lately, the newest first: one more than are shown."""
+) -> tuple[list[StandingAnswer], bool]:
+    """Those that hold, and those that ended lately, the newest first: one more than are shown; and whether all were read."""
     desk, found = desk_of(ctx, caller), list[StandingAnswer]()
     after: str | None = None
     for _ in range(_MOST_PAGES):
@@ -108,8 +107,8 @@ async def _newest(
         )
         found = sorted(found, key=lambda each: each.created_at, reverse=True)[: _MOST_SHOWN + 1]
         if (after := page.next) is None:
-            break
-    return found
+            return found, True
+    return found, False
 
 
 def _shown(standing: StandingAnswer, question: Question | None, viewer: str, now: datetime) -> ShownAnswer:
