@@ -210,16 +210,6 @@ async def test_a_tools_page_says_who_uses_it_and_counts_its_arguments(
     assert "Three pods are not ready" in page.words
 
 
-async def test_a_tools_page_counts_only_some_of_very_many_arguments(
-    boss: httpx2.AsyncClient, desk: LocalDesk
-) -> None:
-    many: dict[str, JsonValue] = {f"name-{number:04}": number for number in range(2_000)}
-    await desk.post("Deploy?", form=Approval.of("deploy", many))
-    shown = told_by(await open_page(boss, "/tool?name=deploy"))
-    assert "name-0000" in shown
-    assert "name-0050" not in shown
-
-
 async def test_a_suspended_rule_is_not_shown_as_one_that_applies(
     boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str
 ) -> None:
