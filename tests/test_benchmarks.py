@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from benchmarks import bare, database, report
 from benchmarks import sqlite as bare_sqlite
+from benchmarks.failover import Scene, simulate
 from benchmarks.goals import GOALS, Goal
 from benchmarks.harness import Run, Spread, quantile
 from benchmarks.pairs import desk_pairs
@@ -224,3 +226,11 @@ async def test_a_benchmark_prints_its_ratios_as_one_line_of_json_last(
     line = json.loads(printed.splitlines()[-1])
     assert [name for name in ratios if not line[name] > 0] == []
     assert set(ratios) <= set(line["spread"])
+
+
+def test_clients_of_a_dead_server_come_back_only_if_the_others_refuse_what_is_too_much() -> None:
+    few = Scene(clients=3_000, servers=10, open_cost=0.0015)
+    assert simulate(few).all_of_them < 2
+    crowd = Scene(clients=1_500, servers=1, open_cost=0.06, poll_cost=0.06, most_busy=100)
+    assert simulate(crowd, within=600).all_of_them < 600
+    assert simulate(replace(crowd, most_busy=None), within=600).half == float("inf")
