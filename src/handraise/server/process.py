@@ -128,6 +128,7 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=bool(ctx.settings.trusted_proxies),
                 forwarded_allow_ips=ctx.settings.trusted_proxies,
                 backlog=_BACKLOG,
                 timeout_keep_alive=_KEEP_ALIVE,
