@@ -67,6 +67,13 @@ GOALS = (
     ),
     Goal("growth", "ratio_of_growth_answer", "answer: the same", 1.25, size=("largest", 10_000_000)),
     Goal("growth", "ratio_of_growth_page", "inbox page: the same", 1.25, size=("largest", 10_000_000)),
+    Goal(
+        "http",
+        "ratio_with_keys_to_bare_asgi",
+        "HTTP pairs a second, 64 callers with their own keys ÷ a bare ASGI application that coalesces and looks up keys",
+        0.35,
+        True,
+    ),
     Goal("http", "ratio_to_bare_fastapi", "HTTP pairs a second ÷ a bare FastAPI server", 0.6, True),
     Goal(
         "sqlite",

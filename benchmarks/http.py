@@ -1,85 +1,117 @@
-"""Ask, answer, long poll and server-sent events over HTTP, against a bare FastAPI server with the same two statements.
+"""Ask, answer, long poll and server-sent events over HTTP, against two bare servers with the same two statements.
 
-`handraise serve` checks credentials, rules and the form, and tells other processes; the bare server has routes that
-make the two statements on a pool of connections. The client is the same for both, in this process. Latencies are from
-the call of answer to the end of the long poll, or to the event in the stream, one at a time.
+`handraise serve` checks credentials, rules and the form, and tells other processes. The bare FastAPI server has routes
+that make the two statements on a pool of connections. The bare ASGI application coalesces them, and looks up the
+credentials of each request. With keys, every caller has a key and a session of its own, as agents and people do;
+otherwise all callers share one of each. The client is the same for all, in this process. The processor time is that of
+the server's process for each pair. Latencies are from the call of answer to the end of the long poll, or to the event in
+the stream, one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
 import secrets
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 from benchmarks.bare import CHOICES
-from benchmarks.harness import Run, Work, latencies, main, rate
+from benchmarks.harness import Run, Work, cpu_seconds, latencies, main, rate
 from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 from support.command import serving
 from support.database import own_database
-from support.raw_http import Caller, Listener, Message
+from support.raw_http import Caller, Listener, Message, request_bytes
 
 RATIOS = {
+    "ratio_with_keys_to_bare_asgi": ("desk_with_keys_pairs_per_s", "bare_asgi_pairs_per_s"),
+    "ratio_of_cpu_with_keys_to_bare_asgi": ("desk_with_keys_pairs_cpu_us", "bare_asgi_pairs_cpu_us"),
     "ratio_to_bare_fastapi": ("desk_pairs_per_s", "bare_pairs_per_s"),
     "ratio_of_asks_to_bare_fastapi": ("desk_asks_per_s", "bare_asks_per_s"),
     "ratio_of_long_poll": ("desk_long_poll_p50_ms", "bare_long_poll_p50_ms"),
     "ratio_of_sse": ("desk_sse_p50_ms", "bare_sse_p50_ms"),
 }
 
+_ASK = {"prompt": "Which strategy?", "choices": CHOICES}
+_ANSWER = {"value": "Canary"}
+_ID = re.compile(rb'\{"id": ?"([^"]+)"')
+
 
 @dataclass(frozen=True)
-class Server:
-    """Its address, and the credentials of an agent and a person there."""
+class Credentials:
+    """The key of an agent and the session of a person."""
 
-    address: str
     agent: str = ""
     person: str = ""
 
-    async def ask(self, caller: Caller) -> str:
-        """Ask; the id."""
-        body = {"prompt": "Which strategy?", "choices": CHOICES}
-        posted = await caller.call("POST", "/v1/questions", body, token=self.agent)
-        if posted.status != 201:
-            raise RuntimeError(f"{posted}")
-        return str(posted.json()["id"])
 
-    async def answer(self, caller: Caller, question_id: str) -> None:
+@dataclass(frozen=True)
+class Server:
+    """Its address, the id of its process, and the credentials there: callers take turns to use them."""
+
+    address: str
+    process: int
+    credentials: Sequence[Credentials] = (Credentials(),)
+
+    async def ask(self, caller: Caller, request: bytes | None = None) -> str:
+        """Ask; the id."""
+        posted = await caller.send(request or self._asking(self.credentials[0]))
+        found = _ID.match(posted.body)
+        if posted.status != 201 or found is None:
+            raise RuntimeError(f"{posted}")
+        return found[1].decode()
+
+    async def answer(self, caller: Caller, question_id: str, person: str | None = None) -> None:
         """Answer."""
         path = f"/v1/questions/{question_id}/answer"
-        answered = await caller.call("POST", path, {"value": "Canary"}, token=self.person)
+        token = self.credentials[0].person if person is None else person
+        answered = await caller.send(request_bytes("POST", path, token, _ANSWER))
         if answered.status != 200:
             raise RuntimeError(f"{answered}")
 
-    async def asks_per_second(self, callers: int, seconds: float) -> float:
+    async def asks(self, callers: int, seconds: float) -> dict[str, float]:
         """Asks a second, each caller on its own connection."""
-        mine = [Caller([self.address]) for _ in range(callers)]
-        try:
-            return await rate([partial(self.ask, each) for each in mine], seconds)
-        finally:
-            close(mine)
+        return await self._rate(callers, seconds, answers=False)
 
-    async def pairs_per_second(self, callers: int, seconds: float) -> float:
+    async def pairs(self, callers: int, seconds: float) -> dict[str, float]:
         """Pairs a second, each caller on its own connection."""
+        return await self._rate(callers, seconds, answers=True)
+
+    async def _rate(self, callers: int, seconds: float, *, answers: bool) -> dict[str, float]:
+        """How many a second, and the processor time of the server for each."""
         mine = [Caller([self.address]) for _ in range(callers)]
 
-        async def pair(caller: Caller) -> None:
-            await self.answer(caller, await self.ask(caller))
+        async def work(caller: Caller, asking: bytes, person: str) -> None:
+            question_id = await self.ask(caller, asking)
+            if answers:
+                await self.answer(caller, question_id, person)
 
+        works = [
+            partial(work, caller, self._asking(own), own.person)
+            for caller, own in zip(mine, itertools.cycle(self.credentials), strict=False)
+        ]
         try:
-            return await rate([partial(pair, each) for each in mine], seconds)
+            began, worked = time.perf_counter(), cpu_seconds(self.process)
+            per_second = await rate(works, seconds)
+            took, worked = time.perf_counter() - began, cpu_seconds(self.process) - worked
+            return {"per_s": per_second, "cpu_us": 1e6 * worked / (per_second * took)}
         finally:
             close(mine)
+
+    def _asking(self, credentials: Credentials) -> bytes:
+        return request_bytes("POST", "/v1/questions", credentials.agent, _ASK)
 
     async def long_poll(self, count: int) -> dict[str, float]:
         """From the call of answer to the end of a long poll that was waiting."""
@@ -87,7 +119,7 @@ class Server:
         for _ in range(count):
             question_id = await self.ask(agent)
             path = f"/v1/questions/{question_id}/outcome?wait=30s"
-            polling = asyncio.create_task(agent.call("GET", path, token=self.agent))
+            polling = asyncio.create_task(agent.call("GET", path, token=self.credentials[0].agent))
             await asyncio.sleep(0.01)
             began = time.perf_counter()
             answering = asyncio.create_task(self.answer(person, question_id))
@@ -101,7 +133,7 @@ class Server:
         """From the call of answer to the event in a stream."""
         caller, times = Caller([self.address]), []
         heard: asyncio.Queue[Message] = asyncio.Queue()
-        listener = Listener([self.address], self.agent, heard.put_nowait)
+        listener = Listener([self.address], self.credentials[0].agent, heard.put_nowait)
         listening = asyncio.create_task(listener.run())
         await listener.ready.wait()
         for _ in range(count):
@@ -126,56 +158,73 @@ def close(callers: list[Caller]) -> None:
         caller.close()
 
 
-async def credentials(address: str) -> tuple[str, str]:
-    """The key of an agent and the session of a person, made where the server would make them."""
-    agent, person = (
-        make_token(kind, "bench", secrets.token_bytes(32)) for kind in (TokenKind.AGENT, TokenKind.SESSION)
-    )
+async def make_credentials(address: str, count: int) -> Sequence[Credentials]:
+    """Keys of agents and sessions of people, made where the server would make them."""
+    made = []
     async with open_backend(address, connections=2) as backend:
         people = backend.directory
-        name = uuid.uuid4().hex
-        await people.add_key("bench", name, digest=digest_of(agent), agent="agent", created_by="bench")
-        await people.put_person("bench", "ana", name="ana", email=None, role=Role.MEMBER)
-        lasts = timedelta(days=1)
-        await people.open_session(
-            "bench", name, digest=digest_of(person), person="ana", how="bench", lasts=lasts
-        )
-    return agent, person
+        for number in range(count):
+            agent, session = (
+                make_token(kind, "bench", secrets.token_bytes(32))
+                for kind in (TokenKind.AGENT, TokenKind.SESSION)
+            )
+            name, person = uuid.uuid4().hex, f"ana{number}"
+            await people.add_key(
+                "bench", name, digest=digest_of(agent), agent=f"agent{number}", created_by="bench"
+            )
+            await people.put_person("bench", person, name=person, email=None, role=Role.MEMBER)
+            await people.open_session(
+                "bench",
+                name,
+                digest=digest_of(session),
+                person=person,
+                how="bench",
+                lasts=timedelta(days=1),
+            )
+            made.append(Credentials(agent, session))
+    return made
 
 
 @contextmanager
-def bare_serving(address: str) -> Iterator[str]:
-    """The bare server, in its own process; its address."""
-    command = [sys.executable, "-m", "benchmarks.bare_server", address]
+def bare_serving(module: str, address: str) -> Iterator[Server]:
+    """A bare server, in its own process."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", address]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         if process.stdout is None or not (port := process.stdout.readline().strip()):
             raise RuntimeError("the bare server did not start")
-        yield f"http://127.0.0.1:{port}"
+        yield Server(f"http://127.0.0.1:{port}", process.pid)
     finally:
         process.kill()
         process.communicate()
 
 
 async def measure(run: Run) -> None:
-    """Measure everything in each round; both servers run all the time."""
+    """Measure everything in each round; all servers run all the time."""
     callers, count = run.options["callers"], run.options["count"]
     with tempfile.TemporaryDirectory() as folder:
         async with own_database() as address:
-            agent, person = await credentials(address)
-            with serving(address, Path(folder)) as ours, bare_serving(address) as theirs:
-                servers = {"desk": Server(ours.address, agent, person), "bare": Server(theirs)}
-                works: dict[str, Work] = {}
-                for name, server in servers.items():
-                    works[f"{name}_pairs_per_s"] = partial(server.pairs_per_second, callers, run.seconds)
+            known = await make_credentials(address, callers)
+            with (
+                serving(address, Path(folder)) as ours,
+                bare_serving("bare_server", address) as fastapi,
+                bare_serving("bare_asgi", address) as asgi,
+            ):
+                desk = Server(ours.address, ours.process.pid, known[:1])
+                works: dict[str, Work] = {
+                    "desk_with_keys_pairs": partial(
+                        replace(desk, credentials=known).pairs, callers, run.seconds
+                    ),
+                    "bare_asgi_pairs": partial(replace(asgi, credentials=known).pairs, callers, run.seconds),
+                }
+                for name, server in {"desk": desk, "bare": fastapi}.items():
+                    works[f"{name}_pairs"] = partial(server.pairs, callers, run.seconds)
                     if count:
-                        works[f"{name}_asks_per_s"] = partial(
-                            server.asks_per_second, callers, run.seconds / 2
-                        )
+                        works[f"{name}_asks"] = partial(server.asks, callers, run.seconds / 2)
                         works[f"{name}_long_poll"] = partial(server.long_poll, count)
                         works[f"{name}_sse"] = partial(server.sse, count)
                 await run.mixed(works)
 
 
 if __name__ == "__main__":
-    main(measure, RATIOS, quick_seconds=1.2, callers=(64, 64), count=(200, 30))
+    main(measure, RATIOS, rounds=5, quick_seconds=1.2, callers=(64, 64), count=(200, 30))

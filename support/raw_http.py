@@ -174,7 +174,8 @@ async def _connect(address: str) -> _Connection:
     return connection
 
 
-def _request(method: str, path: str, token: str, body: Any = None, **headers: str) -> bytes:
+def request_bytes(method: str, path: str, token: str, body: Any = None, **headers: str) -> bytes:
+    """A whole request."""
     content = b"" if body is None else json.dumps(body).encode()
     given = {"host": "handraise", "authorization": f"Bearer {token}", **headers}
     if body is not None:
@@ -218,7 +219,7 @@ class Caller:
                 name = uuid.uuid4().hex
                 headers["x-request-id"] = name
                 try:
-                    response = await self._once(_request(method, path, token, body, **headers))
+                    response = await self.send(request_bytes(method, path, token, body, **headers))
                 except CutOff as cut:
                     self.cut += cut.begun
                     self.unanswered += [] if cut.begun else [name]
@@ -238,7 +239,8 @@ class Caller:
         if self._connection is not None:
             self._connection.close()
 
-    async def _once(self, request: bytes) -> Response:
+    async def send(self, request: bytes) -> Response:
+        """The response to one request, sent once; raises `CutOff`."""
         if self._connection is None or not self._connection.is_open:
             self._connection = await _connect(self._addresses[0])
         parts: list[bytes] = []
@@ -293,7 +295,7 @@ class Listener:
         self._rest = b""
         self.connects += 1
         headers = {"last-event-id": self.place} if self.place else {}
-        request = _request("GET", "/v1/events", self._token, **headers)
+        request = request_bytes("GET", "/v1/events", self._token, **headers)
         done = await self._connection.send(request, Decoding(self._heard))
         self.last_status = done.status
         self.drop()

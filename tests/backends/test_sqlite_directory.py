@@ -54,7 +54,7 @@ async def test_the_directory_outlives_the_process(file: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("find_key", "find_person", "find_person_by_email", "find_session", "find_link", "use_link"),
+        *("find_keys", "find_person", "find_person_by_email", "find_sessions", "find_link", "use_link"),
         *("keys", "people", "groups", "read_request", "finish", "remove_person", "open_session"),
         *("find_question_link", "end_question_links", "forget"),
     ],
@@ -68,5 +68,5 @@ async def test_a_statement_searches_and_never_scans(file: Path, name: str) -> No
         row[3] for part in PARTS[name] for row in connection.execute(f"explain query plan {part}", values)
     ]
     connection.close()
-    assert [step for step in plan if step.startswith("SCAN")] == []
+    assert [step for step in plan if step.startswith("SCAN") and "json_each" not in step] == []
     assert [step for step in plan if "TEMP B-TREE" in step] == []

@@ -16,7 +16,7 @@ from support.command import SOON, environment
 ROOT = Path(__file__).parent.parent.parent
 
 ONLY_SERVERS = (
-    *("fastapi", "starlette", "uvicorn", "pydantic_settings", "structlog", "prometheus_client", "limits"),
+    *("fastapi", "starlette", "uvicorn", "pydantic_settings", "httptools", "prometheus_client", "limits"),
     *("opentelemetry", "python_multipart", "multipart", "jinja2", "markupsafe", "nh3", "mcp", "mcp_types"),
 )
 """What an installation with `[cli]` does not have, as far as it is imported anywhere."""

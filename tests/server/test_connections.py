@@ -118,6 +118,70 @@ class TestHeads:
         assert await line.status() == 200
 
 
+class TestLargeHeads:
+    async def test_an_endless_head_ends_the_connection_with_a_400(self, connect: Open) -> None:
+        line = await connect(HALF_A_HEAD)
+        assert await line.status(b"a" * 20_000) == 400
+        assert await line.is_cut()
+
+    async def test_a_head_that_comes_whole_is_bounded_too(self, connect: Open) -> None:
+        line = await connect()
+        assert await line.status(HALF_A_HEAD + b"a" * 20_000 + b"\r\nHost: here\r\n\r\n") == 400
+        assert await line.is_cut()
+
+    async def test_a_head_of_many_small_fields_is_bounded(self, connect: Open) -> None:
+        line = await connect()
+        assert await line.status(HEAD[:-2] + b"a:b\r\n" * 5_000 + b"\r\n") == 400
+        assert await line.is_cut()
+
+    async def test_endless_trailers_end_the_connection(self, connect: Open) -> None:
+        line = await connect(
+            b"POST /v1/questions HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-A: "
+        )
+        assert await line.status(b"a" * 2_000_000) in (400, None)  # None if it is cut while this is sent
+        assert await line.is_cut()
+
+    async def test_the_largest_head_is_served_in_parts_and_after_a_body(self, connect: Open) -> None:
+        head = b"GET /healthz HTTP/1.1\r\nHost: here\r\nX-A: " + b"a" * 16_000
+        line = await connect(head[:9_000])
+        assert await line.status(head[9_000:] + b"\r\n\r\n") == 200
+        body = b"a" * 60_000
+        post = b"POST /healthz HTTP/1.1\r\nHost: here\r\nContent-Length: 60000\r\n\r\n" + body
+        assert await line.status(post) == 405
+
+
+class TestRequests:
+    @pytest.mark.parametrize("hosts", [b"", b"Host: here\r\nHost: there\r\n"], ids=["none", "two"])
+    async def test_without_exactly_one_host_are_refused(self, connect: Open, hosts: bytes) -> None:
+        line = await connect()
+        assert await line.status(b"GET /healthz HTTP/1.1\r\n" + hosts + b"\r\n") == 400
+        assert await line.is_cut()
+
+    @pytest.mark.parametrize(
+        "lengths",
+        [
+            b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            b"Content-Length: 5\r\nContent-Length: 6\r\n",
+            b"Transfer-Encoding: chunked, identity\r\n",
+            b"Content-Length: +5\r\n",
+        ],
+    )
+    async def test_with_two_ends_are_refused(self, connect: Open, lengths: bytes) -> None:
+        line = await connect()
+        head = b"POST /healthz HTTP/1.1\r\nHost: here\r\n" + lengths + b"\r\n"
+        assert await line.status(head + b"5\r\nhello\r\n0\r\n\r\n") == 400
+        assert await line.is_cut()
+
+    async def test_that_come_before_the_first_is_answered_are_bounded(self, connect: Open) -> None:
+        line = await connect()
+        assert await line.status(HEAD * 10) == 200
+        assert [await line.status(b"") for _ in range(9)] == [200] * 9
+        assert await line.status(HEAD * 1_000) in (200, 400)
+        async with asyncio.timeout(WITHIN):
+            while await line.status(b"") == 200:
+                pass
+
+
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handraise.server.middleware.connection_limits.max_connections", lambda: 8)

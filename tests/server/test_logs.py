@@ -188,4 +188,6 @@ async def test_json_lines_are_lines_whatever_is_in_them(
 
 def test_importing_and_serving_without_the_command_configures_nothing(ctx: ServerContext) -> None:
     assert ctx.settings.log_format is None
-    assert not any(type(each).__module__.startswith("structlog") for each in logging.getLogger().handlers)
+    assert not any(
+        type(each.formatter).__module__.startswith("handraise") for each in logging.getLogger().handlers
+    )

@@ -19,6 +19,8 @@ from handraise.cli.terminal_output import show_facts, when
 from handraise.model.visible import visible_line
 from handraise.server import process
 from handraise.server.observability.logs import configure_logs
+from handraise.server.settings import ServerSettings
+from handraise.server.workers import Supervisor, check_workers
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +34,10 @@ def serve(
         int | None,
         typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 for a free one. Default: 8765."),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=1, max=64, help="How many processes serve. Default: 1."),
+    ] = None,
 ) -> None:
     """Run the server.
 
@@ -39,19 +45,37 @@ def serve(
     everybody, and any number of servers may share one database. Every setting is an environment variable; see
     the reference.
 
+    One process uses one core. With --workers, several serve at the same port; each is as a server of its own.
+
     Ctrl+C or SIGTERM stops it, after running requests have finished.
     """
-    settings = settings_with(host=host, port=port)
+    settings = settings_with(host=host, port=port, workers=workers)
     configure_logs(settings)
     # With thousands of streams, millions of objects live long. Looking for cycles as often as Python does by
     # default took two fifths of the server's time, and a second at a time.
     gc.freeze()
     gc.set_threshold(20_000, 5, 50)
+    listening = show
+    if settings.workers > 1:
+        settings, number = _start_workers(settings)
+        listening = show if number == 0 else log_listening
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         # If this is not a terminal, the output ends up in a journal or a log store, and a link is a secret.
         # With a store in memory, no other command could make one.
         show_link = sys.stdout.isatty() or settings.url == "memory:"
-        runner.run(process.serve(settings, show, show_link=show_link))
+        runner.run(process.serve(settings, listening, show_link=show_link and listening is show))
+
+
+def _start_workers(settings: ServerSettings) -> tuple[ServerSettings, int]:
+    """Return in each worker, with the real port and its number. In this process, wait until they have ended, and exit."""
+    check_workers(settings)
+    with process.bind(settings.host, settings.port, shared=True) as reserved:
+        settings = settings.model_copy(update={"port": reserved.getsockname()[1]})
+        supervisor = Supervisor(settings.workers)
+        code = supervisor.run()
+    if code is not None:
+        raise typer.Exit(code)
+    return settings, supervisor.number
 
 
 def show(listening: process.RunningServer) -> None:
@@ -83,6 +107,12 @@ def show(listening: process.RunningServer) -> None:
         )
     if sys.stdout.isatty():
         typer.echo("\nStop with Ctrl+C.\n")
+    log_listening(listening)
+
+
+def log_listening(listening: process.RunningServer) -> None:
+    """Log where it listens, unless somebody has read that in the terminal."""
+    settings = listening.settings
     if not sys.stderr.isatty():
         _log.info("listening", extra={"url": settings.listening_url, "port": settings.port})
 

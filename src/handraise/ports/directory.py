@@ -55,6 +55,10 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         """The key with this digest, if it is not revoked."""
         ...
 
+    async def find_keys(self, workspace: str, digests: Collection[str]) -> Mapping[str, AgentKey]:
+        """The keys with these digests, by digest, as `find_key` finds each. All are as they are during the call."""
+        ...
+
     async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
         """All keys, also revoked ones, in the order of their ids."""
         ...
@@ -176,6 +180,12 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
         """The session with this digest and its person as they are now, if it has not ended."""
+        ...
+
+    async def find_sessions(
+        self, workspace: str, digests: Collection[str]
+    ) -> Mapping[str, tuple[Session, Person]]:
+        """The sessions with these digests, by digest, as `find_session` finds each. All are as they are during the call."""
         ...
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:

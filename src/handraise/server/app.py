@@ -36,6 +36,7 @@ from handraise.server.api import (
     thread_routes,
     tool_result_routes,
 )
+from handraise.server.api.fast_routes import FastRoutes
 from handraise.server.api.health_routes import Readiness
 from handraise.server.api.openapi import document_problems, operation_id
 from handraise.server.auth.authenticator import BEARER, Authenticator
@@ -166,6 +167,7 @@ def _application() -> _Application:
         # Ours instead: FastAPI's has query strings in spans and the texts of exceptions in logs.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
+    app.add_middleware(FastRoutes)
     add_error_handlers(app)
     add_error_pages(app)
     document_problems(app)

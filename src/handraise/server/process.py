@@ -67,7 +67,7 @@ async def serve(
     not stored. Raises `OSError` if it cannot listen, and what opening a store raises.
     """
     raise_open_file_limit()
-    with bind(settings.host, settings.port) as listener:
+    with bind(settings.host, settings.port, shared=settings.workers > 1) as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         async with (
             open_telemetry(settings) as (metrics, traces),
@@ -82,8 +82,8 @@ async def serve(
     _log.info("stopped")
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Bind a socket to an address, without listening yet."""
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Bind a socket to an address, without listening yet. If it is shared, several processes may listen there."""
     try:
         (family, kind, protocol, _, address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -91,6 +91,8 @@ def bind(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listener.bind(address)
         except OSError:
             listener.close()
@@ -128,6 +130,7 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=bool(ctx.settings.trusted_proxies),
                 forwarded_allow_ips=ctx.settings.trusted_proxies,
                 backlog=_BACKLOG,
                 timeout_keep_alive=_KEEP_ALIVE,

@@ -128,6 +128,12 @@ class ServerSettings(BaseSettings):
         description="connections that one network address may have open in a process, except trusted proxies; "
         "0 for half of what the process may have open, which is the most in any case",
     )
+    workers: int = pydantic.Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="how many processes serve at the same port; each counts its limits and its metrics for itself",
+    )
     head_seconds: Seconds = pydantic.Field(
         default=20.0, description="how long the headers of a request may take to arrive"
     )

@@ -12,6 +12,7 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Protocol
 
 from handraise.model.json_values import text_problem
@@ -28,6 +29,9 @@ class TokenKind(StrEnum):
     SESSION = "hrs"
     LINK = "hrl"
     QUESTION = "hrq"
+
+
+_KINDS: dict[str, TokenKind] = {kind.value: kind for kind in TokenKind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +53,21 @@ def read_token(text: str) -> Token | None:
     """The kind and workspace of a token, or None if the text is not a token."""
     kind, _, rest = text.partition("_")
     name, _, secret = rest.partition("_")
-    if kind not in tuple(TokenKind) or not _SECRET.fullmatch(secret):
+    if kind not in _KINDS or not _SECRET.fullmatch(secret):
         return None
+    workspace = _workspace_of(name)
+    return None if workspace is None else Token(_KINDS[kind], workspace, digest_of(text))
+
+
+@lru_cache(maxsize=1_000)
+def _workspace_of(name: str) -> str | None:
+    """The workspace that is written in a token, which is no secret; None if there can be no such workspace."""
     try:
         workspace = base64.b32decode(name.upper() + "=" * (-len(name) % 8)).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
         return None
-    if not workspace or text_problem(
-        workspace
-    ):  # no store can keep such a name, so there is no such workspace
-        return None
-    return Token(TokenKind(kind), workspace, digest_of(text))
+    # No store can keep such a name, so there is no such workspace.
+    return None if not workspace or text_problem(workspace) else workspace
 
 
 def digest_of(text: str) -> str:

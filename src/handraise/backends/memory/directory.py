@@ -81,6 +81,11 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         ref = self._digests.get((workspace, digest))
         return self._keys[ref] if ref and self._keys[ref].revoked_at is None else None
 
+    async def find_keys(self, workspace: str, digests: Collection[str]) -> Mapping[str, AgentKey]:
+        """The keys with these digests; see the port."""
+        found = {digest: await self.find_key(workspace, digest) for digest in digests}
+        return {digest: key for digest, key in found.items() if key is not None}
+
     async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
         """A page of keys; see the port."""
         return _page(self._keys, workspace, after, limit)
@@ -280,6 +285,13 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         if session is None or session.expires_at <= self._now():
             return None
         return session, self._people[Ref(workspace, session.person)]
+
+    async def find_sessions(
+        self, workspace: str, digests: Collection[str]
+    ) -> Mapping[str, tuple[Session, Person]]:
+        """The sessions with these digests; see the port."""
+        found = {digest: await self.find_session(workspace, digest) for digest in digests}
+        return {digest: session for digest, session in found.items() if session is not None}
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
         """The sessions of a person; see the port."""

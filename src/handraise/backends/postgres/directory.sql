@@ -6,9 +6,10 @@ insert into handraise.agent_keys (created_at, workspace, id, digest, agent, crea
 values (coalesce(:now::timestamptz, now()), :workspace, :id, :digest, :agent, :actor)
 returning *;
 
--- name: find_key
--- The key with a digest, unless it is revoked.
-select * from handraise.agent_keys where workspace = :workspace and digest = :digest and revoked_at is null;
+-- name: find_keys
+-- The keys with some digests, without those that are revoked.
+select * from handraise.agent_keys
+where workspace = :workspace and digest = any (:digests::text[]) and revoked_at is null;
 
 -- name: read_key
 -- One key, revoked or not.
@@ -173,14 +174,16 @@ select
 from known
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
--- name: find_session
--- The session with a digest, unless it has ended, and its person as they are now.
+-- name: find_sessions
+-- The sessions with some digests, without those that have ended, and their people as they are now.
 select
-    p.*, handraise.groups_of(p.workspace, p.id) as groups,
+    s.digest, p.*, handraise.groups_of(p.workspace, p.id) as groups,
     s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at, s.vouched_by
 from handraise.sessions as s
 join handraise.people as p on p.workspace = s.workspace and p.id = s.person
-where s.workspace = :workspace and s.digest = :digest and s.expires_at > coalesce(:now::timestamptz, now());
+where
+    s.workspace = :workspace and s.digest = any (:digests::text[])
+    and s.expires_at > coalesce(:now::timestamptz, now());
 
 -- name: sessions
 -- The sessions of a person that have not ended, the newest first.

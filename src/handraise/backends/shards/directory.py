@@ -37,6 +37,10 @@ class ShardedDirectory(ShardedPasskeys, ShardedCalendars, ShardedSavedViews):
         """See the port."""
         return await self._router.read(workspace, lambda ports: ports.directory.find_key(workspace, digest))
 
+    async def find_keys(self, workspace: str, digests: Collection[str]) -> Mapping[str, AgentKey]:
+        """See the port."""
+        return await self._router.read(workspace, lambda ports: ports.directory.find_keys(workspace, digests))
+
     async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
         """See the port."""
         return await self._router.read(
@@ -192,6 +196,14 @@ class ShardedDirectory(ShardedPasskeys, ShardedCalendars, ShardedSavedViews):
         """See the port."""
         return await self._router.read(
             workspace, lambda ports: ports.directory.find_session(workspace, digest)
+        )
+
+    async def find_sessions(
+        self, workspace: str, digests: Collection[str]
+    ) -> Mapping[str, tuple[Session, Person]]:
+        """See the port."""
+        return await self._router.read(
+            workspace, lambda ports: ports.directory.find_sessions(workspace, digests)
         )
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:

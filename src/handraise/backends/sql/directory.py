@@ -68,8 +68,12 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
 
     async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
         """The key with a digest; see the port."""
-        rows = await self._executor.fetch(workspace, "find_key", digest=digest)
-        return stored_key(rows[0]) if rows else None
+        return (await self.find_keys(workspace, [digest])).get(digest)
+
+    async def find_keys(self, workspace: str, digests: Collection[str]) -> Mapping[str, AgentKey]:
+        """The keys with these digests; see the port."""
+        rows = await self._executor.fetch(workspace, "find_keys", digests=list(digests))
+        return {row["digest"]: stored_key(row) for row in rows}
 
     async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
         """A page of keys; see the port."""
@@ -241,8 +245,14 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
         """The session with a digest, and its person; see the port."""
-        rows = await self._executor.fetch(workspace, "find_session", digest=digest)
-        return (stored_session(rows[0]), stored_person(rows[0])) if rows else None
+        return (await self.find_sessions(workspace, [digest])).get(digest)
+
+    async def find_sessions(
+        self, workspace: str, digests: Collection[str]
+    ) -> Mapping[str, tuple[Session, Person]]:
+        """The sessions with these digests; see the port."""
+        rows = await self._executor.fetch(workspace, "find_sessions", digests=list(digests))
+        return {row["digest"]: (stored_session(row), stored_person(row)) for row in rows}
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
         """The sessions of a person; see the port."""

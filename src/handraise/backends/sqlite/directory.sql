@@ -7,9 +7,10 @@ insert into agent_keys (workspace, id, digest, agent, created_at, created_by)
 values (:workspace, :id, :digest, :agent, :now, :actor)
 returning *;
 
--- name: find_key
--- The key with a digest, unless it is revoked.
-select * from agent_keys where workspace = :workspace and digest = :digest and revoked_at is null;
+-- name: find_keys
+-- The keys with some digests, without those that are revoked.
+select * from agent_keys
+where workspace = :workspace and digest in (select value from json_each(:digests)) and revoked_at is null;
 
 -- name: read_key
 -- One key, revoked or not.
@@ -147,12 +148,13 @@ from people
 where workspace = :workspace and id = :person
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
--- name: find_session
--- The session with a digest, unless it has ended, and its person as they are now.
-select p.*, s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at, s.vouched_by
+-- name: find_sessions
+-- The sessions with some digests, without those that have ended, and their people as they are now.
+select s.digest, p.*, s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at, s.vouched_by
 from sessions as s
 join people_with_groups as p on p.workspace = s.workspace and p.id = s.person
-where s.workspace = :workspace and s.digest = :digest and s.expires_at > :now;
+where
+    s.workspace = :workspace and s.digest in (select value from json_each(:digests)) and s.expires_at > :now;
 
 -- name: sessions
 -- The sessions of a person that have not ended, the newest first.

@@ -31,7 +31,7 @@ from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.pending_views import LONGEST, OF_A_PERSON, FormKind, Order, PendingFilters, ViewName
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
-from handraise.model.questions import Question
+from handraise.model.questions import Question, Ref
 from handraise.model.thread_messages import without_notes
 from handraise.model.validation import check_answer
 from handraise.ports.desk import Page
@@ -55,6 +55,7 @@ from handraise.server.auth.authenticator import (
 from handraise.server.context import ServerContext
 from handraise.server.live.stream_limits import limits_of
 from handraise.server.middleware.idempotency import PARAMETER, IdempotentRoute
+from handraise.server.observability.request_log import note_question
 from handraise.server.observability.traces import asker_traceparent
 from handraise.wire.records import (
     ActionRecord,
@@ -106,6 +107,18 @@ async def visible(ctx: ServerContext, caller: CallerOrReader, question_id: str) 
     if not caller.may_see(question):
         raise QuestionNotFound(question_id, caller.workspace)
     return question
+
+
+async def visible_to_answer(ctx: ServerContext, caller: PersonCaller, question_id: str) -> Question:
+    """The same for a question that is about to be answered, without reading it if this process knows it.
+
+    What was asked never changes, and the store decides the rest in the statement that records the answer.
+    """
+    known = ctx.engine.recall(Ref(caller.workspace, question_id))
+    if known is None or not caller.may_see(known):
+        return await visible(ctx, caller, question_id)
+    note_question(known)
+    return known
 
 
 def record_of(caller: CallerOrReader, question: Question) -> QuestionRecord:
@@ -284,7 +297,7 @@ async def answer_question(
 ) -> Response:
     """Answer in your own name. The question is then answered, or still needs more votes."""
     provenance = provenance_of(caller, body)
-    question = await visible(ctx, caller, question_id)
+    question = await visible_to_answer(ctx, caller, question_id)
     return reply(
         record_of(
             caller, await answer_as(request, ctx, caller, question, value=body.value, provenance=provenance)
@@ -343,7 +356,7 @@ async def decline_question(
 ) -> Response:
     """Decline to answer."""
     provenance = provenance_of(caller, body)
-    question = await visible(ctx, caller, question_id)
+    question = await visible_to_answer(ctx, caller, question_id)
     return reply(
         record_of(
             caller,

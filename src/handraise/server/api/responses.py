@@ -16,7 +16,9 @@ from handraise.wire.records import Record
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
-QuestionId = Annotated[str, Path(max_length=200, description="the question's id")]
+MAX_ID = 200
+"""The longest id of a question in a path."""
+QuestionId = Annotated[str, Path(max_length=MAX_ID, description="the question's id")]
 Limit = Annotated[int, Query(ge=1, le=500, description="the maximal number of items")]
 After = Annotated[str | None, Query(max_length=200, description="the `next` of the page before")]
 Wait = Annotated[

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 
 from handraise.desk.batcher import KeyedBatcher
 from handraise.model.errors import PermissionDenied, Unauthenticated
-from handraise.model.identities import READER, Person, Role, Session
+from handraise.model.identities import READER, AgentKey, Person, Role, Session
 from handraise.model.people import may_see
 from handraise.model.questions import Question
 from handraise.ports import Directory
@@ -142,7 +142,7 @@ async def _context(connection: HTTPConnection) -> ServerContext:
 
 
 class Authenticator:
-    """Finds the callers of tokens. Simultaneous requests with the same token share one lookup.
+    """Finds the callers of tokens. Simultaneous requests of a workspace share one lookup, whatever their tokens.
 
     A request never shares a lookup that started before it came, so a revoked token is refused at once.
     """
@@ -150,7 +150,7 @@ class Authenticator:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._batches: KeyedBatcher[Token, CallerOrReader | None] = KeyedBatcher(
-            self._find_batch, _BATCH, lambda token: token
+            self._find_batch, _BATCH, lambda token: (token.workspace, token.kind)
         )
 
     async def find(self, token: Token) -> CallerOrReader | None:
@@ -158,21 +158,30 @@ class Authenticator:
         return await self._batches(token)
 
     async def _find_batch(self, tokens: Sequence[Token]) -> Sequence[CallerOrReader | None]:
-        """Find the caller once for equal tokens."""
-        return [await self._find(tokens[0])] * len(tokens)
+        """Find the callers of tokens of one workspace and one kind."""
+        workspace, kind = tokens[0].workspace, tokens[0].kind
+        digests = {token.digest for token in tokens}
+        callers: dict[str, CallerOrReader] = {}
+        if kind is TokenKind.SESSION:
+            sessions = await self._directory.find_sessions(workspace, digests)
+            callers = {
+                digest: PersonCaller(workspace, person, session)
+                for digest, (session, person) in sessions.items()
+            }
+        elif kind in (TokenKind.AGENT, TokenKind.READER):
+            keys = await self._directory.find_keys(workspace, digests)
+            callers = {
+                digest: _caller_with(key)
+                for digest, key in keys.items()
+                if key.agent.startswith(READER) is (kind is TokenKind.READER)
+            }
+        return [callers.get(token.digest) for token in tokens]
 
-    async def _find(self, token: Token) -> CallerOrReader | None:
-        if token.kind in (TokenKind.AGENT, TokenKind.READER):
-            key = await self._directory.find_key(token.workspace, token.digest)
-            if key is None or key.agent.startswith(READER) is not (token.kind is TokenKind.READER):
-                return None
-            if token.kind is TokenKind.READER:
-                return ReaderCaller(token.workspace, key.agent.removeprefix(READER), key.id)
-            return AgentCaller(token.workspace, key.agent, key.id)
-        if token.kind is TokenKind.SESSION:
-            found = await self._directory.find_session(token.workspace, token.digest)
-            return None if found is None else PersonCaller(token.workspace, found[1], found[0])
-        return None
+
+def _caller_with(key: AgentKey) -> AgentCaller | ReaderCaller:
+    if key.agent.startswith(READER):
+        return ReaderCaller(key.workspace, key.agent.removeprefix(READER), key.id)
+    return AgentCaller(key.workspace, key.agent, key.id)
 
 
 async def caller_or_reader_of(connection: HTTPConnection) -> CallerOrReader:

@@ -1,4 +1,4 @@
-"""Limits of connections: how long a request's head may take, and how many connections may be open.
+"""Limits of connections: how long and how large a request's head may be, and how many connections may be open.
 
 A client that opens many idle connections could use up the file descriptors of the process. So a request's head must
 come in time, and at a limit the connection that is idle for longest is closed for the new one.
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from handraise.server.file_descriptors import max_connections
 from handraise.server.middleware.security import network_of, plain_address
@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 
 _LOG_INTERVAL = 60.0
 _SHARE_OF_ADDRESS = 0.5
+_MAX_HEAD = 16_384
+_MAX_PIPELINED = 16
+_SEPARATORS = len(": \r\n")
 
 
 class ConnectionLimits:
@@ -114,16 +117,19 @@ class ConnectionLimits:
             )
 
 
-class Connection(H11Protocol):
-    """Uvicorn's connection, with limits.
+class Connection(HttpToolsProtocol):
+    """Uvicorn's connection with httptools, with the limits that httptools does not have.
 
-    With h11, because it limits the size of an unfinished head; httptools does not.
+    A head, the trailers of a body, and the number of requests that are sent before the first is answered are limited. A
+    request that breaks a limit, or has not exactly one `Host`, gets 400, and its connection is closed.
     """
 
     def __init__(self, limits: ConnectionLimits, **given: Any) -> None:
         super().__init__(**given)
         self.address, self.is_trusted = "", False
         self._limits = limits
+        self._unread = 0
+        """The bytes that have come since the last end of a head or part of a body."""
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -142,17 +148,44 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Data has come: perhaps the rest of a head, or the start of the next."""
+        self._unread += len(data)
         super().data_received(data)
+        if self._unread > _MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
         if self._is_busy:
             self._stop_head_timer()
             self._limits.mark_busy(self)
         else:
             self._start_head_timer()
 
+    def on_headers_complete(self) -> None:
+        """A head is complete. An error here is a bad request."""
+        if self._unread > _MAX_HEAD and _size(self.url, self.headers) > _MAX_HEAD:
+            raise ValueError("the head is too large")
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            raise ValueError("there are too many requests before the first is answered")
+        if [name for name, _ in self.headers].count(b"host") != 1 and self.parser.get_http_version() == "1.1":
+            raise ValueError("there must be one Host")
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body has come."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request has come completely."""
+        self._unread = 0
+        super().on_message_complete()
+
     def on_response_complete(self) -> None:
         """A request is done. From here on uvicorn closes the connection if no other comes."""
+        is_whole = not self.cycle.more_body
         super().on_response_complete()
-        if not self._is_busy:
+        if not is_whole:
+            self.transport.close()  # the rest of the body would be read for nothing
+        elif not self._is_busy:
             self._limits.mark_idle(self)
 
     @property
@@ -170,6 +203,10 @@ class Connection(H11Protocol):
 
     def _time_out(self) -> None:
         self._limits.abort(self, "slow")
+
+
+def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    return len(url) + sum(len(name) + len(value) + _SEPARATORS for name, value in headers)
 
 
 def _trusted_networks(proxies: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:

@@ -68,7 +68,7 @@ def add_error_handlers(app: FastAPI) -> None:
     """Let the application answer every error with a problem document."""
     app.add_exception_handler(HandraiseError, _handle_handraise_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
-    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(HTTPException, handle_http_exception)
     app.add_exception_handler(Exception, _handle_unexpected_error)
 
 
@@ -84,7 +84,8 @@ async def _handle_validation_error(_: Request, error: Exception) -> Response:
     return problem_response(InvalidRequest(problems))
 
 
-async def _handle_http_exception(_: Request, error: Exception) -> Response:
+async def handle_http_exception(_: Request, error: Exception) -> Response:
+    """The response for an error of the HTTP layer."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status == 404:  # noqa: PLR2004 -- no such path
         return problem_response(NotFound("There is no such page here."))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from fastapi import Request
@@ -41,19 +42,19 @@ class IdempotentRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the route's handler, so that it runs once for each key."""
-        handle = super().get_route_handler()
-
-        async def handle_once(request: Request) -> Response:
-            key = request.headers.get(HEADER)
-            if request.method != "POST" or key is None:
-                return await handle(request)
-            return await _handle_once(request, key, handle)
-
-        return handle_once
+        return partial(handle_once, handle=super().get_route_handler())
 
 
-async def _handle_once(
-    request: Request, key: str, handle: Callable[[Request], Coroutine[Any, Any, Response]]
+async def handle_once(request: Request, handle: Callable[[Request], Awaitable[Response]]) -> Response:
+    """The response of `handle`, which runs once for each key if this is a POST with `Idempotency-Key`."""
+    key = request.headers.get(HEADER)
+    if request.method != "POST" or key is None:
+        return await handle(request)
+    return await _handle_with_key(request, key, handle)
+
+
+async def _handle_with_key(
+    request: Request, key: str, handle: Callable[[Request], Awaitable[Response]]
 ) -> Response:
     if not 1 <= len(key) <= _MAX_KEY_LENGTH or not key.isprintable():
         raise InvalidRequest([Problem(HEADER, f"expected up to {_MAX_KEY_LENGTH} printable characters")])

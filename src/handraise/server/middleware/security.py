@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import limits
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -61,30 +60,39 @@ class SecurityMiddleware:
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
         self._body_limit = settings.body_limit
-        self._headers = _HEADERS | (_FOR_HTTPS if settings.is_https else {})
+        headers = _HEADERS | (_FOR_HTTPS if settings.is_https else {})
+        self._personal = _raw({**headers, "cache-control": "no-store"})
+        self._shared = _raw({**headers, "cache-control": "no-cache"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        personal = not scope["path"].startswith(f"{STATIC}/")
-        headers = self._headers | {"cache-control": "no-store" if personal else "no-cache"}
+        headers = self._shared if scope["path"].startswith(f"{STATIC}/") else self._personal
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = MutableHeaders(scope=message)
-                for name, text in headers.items():
-                    given.setdefault(name, text)
+                given = message.get("headers", ())
+                names = {name for name, _ in given}
+                message["headers"] = [*given, *(each for each in headers if each[0] not in names)]
             await send(message)
 
         await self._app(scope, self._limit_body(scope, receive), send_with_headers)
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         """Limit the body. If `Content-Length` is too large, nothing is read."""
-        given = Headers(scope=scope)
-        declared = given.get("content-length", "")
-        has_file = is_upload(scope["method"], scope["path"], given.get("content-type", ""))
+        declared, content_type, has_body = "", "", False
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                declared, has_body = value.decode("latin-1"), True
+            elif name == b"content-type":
+                content_type = value.decode("latin-1")
+            elif name == b"transfer-encoding":
+                has_body = True
+        if not has_body:
+            return receive
+        has_file = is_upload(scope["method"], scope["path"], content_type)
         limit = self._body_limit + (_UPLOAD_LIMIT if has_file else 0)
         within = _UPLOAD_TIMEOUT if has_file else _BODY_TIMEOUT
         too_large = declared.isdecimal() and int(declared[:20]) > limit
@@ -112,6 +120,10 @@ class SecurityMiddleware:
             return message
 
         return limited
+
+
+def _raw(headers: Mapping[str, str]) -> Sequence[tuple[bytes, bytes]]:
+    return [(name.encode(), text.encode()) for name, text in headers.items()]
 
 
 async def _receive_before(until: float, receive: Receive) -> Message:

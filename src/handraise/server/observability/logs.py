@@ -5,12 +5,12 @@ The rest of the library logs with the standard library and configures nothing; o
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-from typing import TextIO
-
-import structlog
-from structlog.types import EventDict, Processor, WrappedLogger
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TextIO, TypeAlias
 
 from handraise.model.visible import visible_line
 from handraise.server.observability.request_log import ACTIVE_REQUEST
@@ -21,6 +21,12 @@ _SAID_ALREADY = "Exception in ASGI application"
 _FOR_PROGRAMS = ("logger", "request_id", "trace_id", "workspace")
 _COLOURS = {"debug": "\x1b[2m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 _PLAIN = "\x1b[0m"
+_OF_EVERY_RECORD = frozenset(
+    {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
+)
+
+Line: TypeAlias = dict[str, Any]
+"""The fields of a line."""
 
 
 def configure_logs(settings: ServerSettings, stream: TextIO | None = None) -> None:
@@ -28,7 +34,8 @@ def configure_logs(settings: ServerSettings, stream: TextIO | None = None) -> No
     stream = stream or sys.stderr
     as_json = (settings.log_format or ("console" if stream.isatty() else "json")) == "json"
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_for_programs() if as_json else _for_people(coloured=stream.isatty()))
+    for_people = _coloured_line if stream.isatty() else _line
+    handler.setFormatter(_Formatter(_json_line if as_json else for_people))
     # The error handler has logged it with its request; uvicorn would log it again.
     handler.addFilter(lambda record: not record.getMessage().startswith(_SAID_ALREADY))
     root = logging.getLogger()
@@ -40,54 +47,48 @@ def configure_logs(settings: ServerSettings, stream: TextIO | None = None) -> No
     logging.captureWarnings(True)
 
 
-def _for_programs() -> logging.Formatter:
-    return _formatter(
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer(default=str),
-    )
+class _Formatter(logging.Formatter):
+    """Makes one line of a record, what was given as `extra`, and the request that it belongs to."""
+
+    def __init__(self, render: Callable[[Line], str]) -> None:
+        super().__init__()
+        self._render = render
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        line: Line = {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "timestamp": datetime.fromtimestamp(record.created, UTC),
+        }
+        for name, value in record.__dict__.items():
+            if name not in _OF_EVERY_RECORD:
+                line[name] = value
+        request = ACTIVE_REQUEST.get()
+        if request is not None:
+            line["request_id"] = request.id
+            if traced := trace_id(request.span):
+                line["trace_id"] = traced
+        # Not with local variables, as prettier ones have: those may hold keys and answers.
+        if record.exc_info and record.exc_info[0] is not None:
+            line["exception"] = self.formatException(record.exc_info)
+        return self._render(line)
 
 
-def _for_people(*, coloured: bool) -> logging.Formatter:
-    return _formatter(
-        structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-        # Not a prettier one: those show local variables, which may hold keys and answers.
-        structlog.processors.format_exc_info,
-        _coloured_line if coloured else _line,
-    )
+def _json_line(line: Line) -> str:
+    line["timestamp"] = line["timestamp"].isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return json.dumps(line, default=str)
 
 
-def _formatter(*processors: Processor) -> logging.Formatter:
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[
-            structlog.stdlib.add_log_level,
-            structlog.stdlib.add_logger_name,
-            structlog.stdlib.ExtraAdder(),
-            _with_request,
-        ],
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *processors],
-    )
+def _coloured_line(line: Line) -> str:
+    colour = _COLOURS.get(line["level"], "")
+    return f"{colour}{_line(line)}{_PLAIN if colour else ''}"
 
 
-def _with_request(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-    """Add the id of the request to a line."""
-    request = ACTIVE_REQUEST.get()
-    if request is not None:
-        line["request_id"] = request.id
-        if traced := trace_id(request.span):
-            line["trace_id"] = traced
-    line.pop("color_message", None)
-    return line
-
-
-def _coloured_line(logger: WrappedLogger, method: str, line: EventDict) -> str:
-    colour = _COLOURS.get(line.get("level", ""), "")
-    return f"{colour}{_line(logger, method, line)}{_PLAIN if colour else ''}"
-
-
-def _line(_: WrappedLogger, __: str, line: EventDict) -> str:
+def _line(line: Line) -> str:
     """One line for people, with a traceback below it."""
-    instant, level = line.pop("timestamp"), line.pop("level")
+    instant, level = line.pop("timestamp").astimezone().strftime("%H:%M:%S"), line.pop("level")
     event, trouble = str(line.pop("event")), line.pop("exception", None)
     if event == "request":
         milliseconds = line.pop("seconds") * 1000

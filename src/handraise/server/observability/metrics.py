@@ -287,9 +287,14 @@ class _Counter:
     def __init__(self, here: prometheus.Counter, send: _Send) -> None:
         self._here = here
         self._send = send
+        self._children: dict[tuple[str, ...], prometheus.Counter] = {}
 
     def add(self, number: int, **labels: str) -> None:
-        (self._here.labels(**labels) if labels else self._here).inc(number)
+        key = (*labels.values(),)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._here.labels(**labels) if labels else self._here
+        child.inc(number)
         self._send(number, labels)
 
 
@@ -323,9 +328,14 @@ class _Histogram:
     def __init__(self, here: prometheus.Histogram, send: _Send) -> None:
         self._here = here
         self._send = send
+        self._children: dict[tuple[str, ...], prometheus.Histogram] = {}
 
     def observe(self, value: float, **labels: str) -> None:
-        (self._here.labels(**labels) if labels else self._here).observe(value)
+        key = (*labels.values(),)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._here.labels(**labels) if labels else self._here
+        child.observe(value)
         self._send(value, labels)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handraise.model.questions import Question, Ref
@@ -89,8 +89,11 @@ class RequestLogMiddleware:
 
         token = ACTIVE_REQUEST.set(request)
         try:
-            with trace.use_span(request.span, record_exception=False, set_status_on_exception=False):
+            if request.span is trace.INVALID_SPAN:
                 await self._app(scope, receive, send_and_observe)
+            else:
+                with trace.use_span(request.span, record_exception=False, set_status_on_exception=False):
+                    await self._app(scope, receive, send_and_observe)
         finally:
             self._finish(request, scope)
             ACTIVE_REQUEST.reset(token)
@@ -100,7 +103,7 @@ class RequestLogMiddleware:
         given = headers.get("x-request-id", "")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         return ActiveRequest(
-            id=given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex,
+            id=given if given and _SANE_ID.fullmatch(given) else uuid.uuid4().hex,
             method=method,
             path=scope["path"],
             headers=headers,
@@ -108,15 +111,16 @@ class RequestLogMiddleware:
         )
 
     def _on_response_start(self, request: ActiveRequest, scope: Scope, message: Message) -> None:
-        headers = MutableHeaders(scope=message)
         request.status = message["status"]
-        headers["x-request-id"] = request.id
+        given = dict(message.get("headers", ()))
+        added = [(b"x-request-id", request.id.encode())]
         if self._stopping.is_set():
             # The next request on this connection would be lost.
-            headers["connection"] = "close"
-        if headers.get("idempotency-replayed"):
+            added.append((b"connection", b"close"))
+        message["headers"] = [*message.get("headers", ()), *added]
+        if given.get(b"idempotency-replayed"):
             self._metrics.count_replayed()
-        if headers.get("content-type", "").startswith("text/event-stream"):
+        if given.get(b"content-type", b"").startswith(b"text/event-stream"):
             request.is_stream = True
             self._metrics.stream_opened()
             # A stream lasts as long as its client; its span only covers the start.

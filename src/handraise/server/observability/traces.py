@@ -21,11 +21,15 @@ class Traces:
     """The spans of one server. Without a provider they cost nothing."""
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
+        self._is_on = provider is not None
         self._tracer = (provider or trace.NoOpTracerProvider()).get_tracer("handraise", __version__)
 
     def start_span(self, method: str, headers: Mapping[str, str]) -> Span:
         """Start the span of a request, as a child of the caller's if its headers name one."""
-        context = _PROPAGATOR.extract(headers) if "traceparent" in headers else None
+        is_child = "traceparent" in headers
+        if not (self._is_on or is_child):
+            return trace.INVALID_SPAN
+        context = _PROPAGATOR.extract(headers) if is_child else None
         return self._tracer.start_span(method, context=context, kind=SpanKind.SERVER)
 
     def link_to_asker(self, question: Question, span: Span) -> None:
@@ -37,9 +41,8 @@ class Traces:
 
 def asker_traceparent(headers: Mapping[str, str]) -> str | None:
     """The `traceparent` in which a question is asked: the caller's, else that of the request."""
-    context = (
-        _parse_traceparent(headers.get("traceparent", "")) or trace.get_current_span().get_span_context()
-    )
+    given = headers.get("traceparent")
+    context = (given and _parse_traceparent(given)) or trace.get_current_span().get_span_context()
     if not context.is_valid:
         return None
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"

@@ -41,6 +41,16 @@ class AgentKeyCases(DirectoryFixtures):
         assert await directory.find_key(workspace, digest_of("k-1")) is None
         assert await directory.keys(workspace, after=None, limit=10) == [revoked]
 
+    async def test_many_keys_are_found_at_once_without_those_that_are_revoked_or_elsewhere(
+        self, directory: Directory, workspace: str, elsewhere: str
+    ) -> None:
+        first, _ = [await some_key(directory, workspace, each) for each in ("k-1", "k-2")]
+        await some_key(directory, elsewhere, "k-3")
+        await directory.revoke_key(workspace, "k-2", by="ana")
+        digests = [digest_of(each) for each in ("k-1", "k-2", "k-3", "k-4")]
+        assert await directory.find_keys(workspace, digests) == {digest_of("k-1"): first}
+        assert await directory.find_keys(workspace, []) == {}
+
     async def test_revoking_a_second_time_changes_nothing(
         self, directory: Directory, clock: ManualClock, workspace: str
     ) -> None:

@@ -63,6 +63,16 @@ class SessionCases(DirectoryFixtures):
         clock.advance(INSTANT)
         assert await directory.find_session(workspace, digest_of("session of ana")) is None
 
+    async def test_many_sessions_are_found_at_once_without_those_that_have_ended(
+        self, directory: Directory, clock: ManualClock, workspace: str, ana: Person
+    ) -> None:
+        bob = await some_person(directory, workspace, "bob")
+        await some_session(directory, ana, lasts=HOUR)
+        clock.advance(HOUR)
+        session = await some_session(directory, bob)
+        digests = [digest_of(f"session of {each}") for each in ("ana", "bob", "nobody")]
+        assert await directory.find_sessions(workspace, digests) == {digests[1]: (session, bob)}
+
     async def test_a_session_is_ended_once(self, directory: Directory, workspace: str, ana: Person) -> None:
         bob = await some_person(directory, workspace, "bob")
         session, _ = await some_session(directory, ana), await some_session(directory, bob)
