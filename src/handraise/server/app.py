@@ -45,6 +45,7 @@ from handraise.server.context import ServerContext
 from handraise.server.live.broadcaster import Streams
 from handraise.server.live.stream_limits import StreamLimits
 from handraise.server.live.visibility import VisibilityCache
+from handraise.server.middleware.busy_limit import BusyLimit
 from handraise.server.middleware.error_handlers import PROBLEM_RESPONSES, add_error_handlers
 from handraise.server.middleware.security import STATIC, RateLimits, SecurityMiddleware
 from handraise.server.observability import RequestLogMiddleware
@@ -141,7 +142,8 @@ class _Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Put the security middleware around everything, also around error handlers, and log all of it."""
         ctx: ServerContext = self.state.ctx
-        secured = SecurityMiddleware(super().build_middleware_stack(), ctx.settings)
+        limited = BusyLimit(super().build_middleware_stack(), ctx.settings.busy_limit)
+        secured = SecurityMiddleware(limited, ctx.settings)
         return RequestLogMiddleware(secured, metrics=ctx.metrics, traces=ctx.traces, stopping=ctx.stopping)
 
 

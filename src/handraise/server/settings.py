@@ -134,6 +134,12 @@ class ServerSettings(BaseSettings):
         le=64,
         description="how many processes serve at the same port; each counts its limits and its metrics for itself",
     )
+    busy_limit: int = pydantic.Field(
+        default=2_000,
+        ge=1,
+        description="requests that one process serves at a time, without streams and long polls that only wait; "
+        "more are refused, and told when to come again",
+    )
     head_seconds: Seconds = pydantic.Field(
         default=20.0, description="how long the headers of a request may take to arrive"
     )

@@ -54,6 +54,7 @@ from handraise.server.auth.authenticator import (
 )
 from handraise.server.context import ServerContext
 from handraise.server.live.stream_limits import limits_of
+from handraise.server.middleware.busy_limit import is_waiting
 from handraise.server.middleware.idempotency import PARAMETER, IdempotentRoute
 from handraise.server.observability.request_log import note_question
 from handraise.server.observability.traces import asker_traceparent
@@ -584,6 +585,7 @@ async def _settled(
     desk = ctx.desk.scoped(questions[0].workspace, asker=asker)
     ids = [question.id for question in questions]
     with limits_of(request).hold(caller):
+        is_waiting(request.scope)
         waiting = asyncio.create_task(desk.wait_any(ids, timeout=patience))
         stopping = asyncio.create_task(ctx.stopping.wait())
         try:

@@ -1,0 +1,58 @@
+"""Refuses requests while the server has too much to do.
+
+If a server dies, all of its clients come to the others at once. Without a limit, all of them would be served at the same
+time, each so slowly that its client gives up and comes again, and none would ever be done. A refusal is cheap, and says
+when to come again. Streams and long polls count until they begin to wait.
+"""
+
+from __future__ import annotations
+
+import random
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from handraise.model.errors import TooManyRequests
+from handraise.server.middleware.error_handlers import problem_response
+
+_RETRY_AFTER = (5.0, 30.0)
+"""The bounds of a random number of seconds: those who are refused together must not come again together."""
+_ALWAYS = frozenset({"/healthz", "/readyz", "/metrics"})
+_SLOT = "handraise.busy"
+
+
+class BusyLimit:
+    """Counts the requests of this process that are being served, and refuses more than `limit` of them."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+        self._busy: set[object] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve or refuse one request."""
+        if scope["type"] != "http" or scope["path"] in _ALWAYS:
+            await self._app(scope, receive, send)
+            return
+        if len(self._busy) >= self._limit:
+            refused = TooManyRequests(random.uniform(*_RETRY_AFTER), "This server has too much to do")  # noqa: S311 -- spreads retries
+            await problem_response(refused)(scope, receive, send)
+            return
+        slot = object()
+        self._busy.add(slot)
+        scope[_SLOT] = self._busy, slot
+
+        async def send_and_release(message: Message) -> None:
+            self._busy.discard(slot)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_release)
+        finally:
+            self._busy.discard(slot)
+
+
+def is_waiting(scope: Scope) -> None:
+    """Note that a request only waits from now on, so it does not count as busy."""
+    if (place := scope.get(_SLOT)) is not None:
+        busy, slot = place
+        busy.discard(slot)
