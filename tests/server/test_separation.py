@@ -143,7 +143,7 @@ async def read_stream(
         async for line in response.aiter_lines():
             if ready is not None:
                 ready.set()
-            if line.startswith("data: {") and line != "data: {}":
+            if line.startswith("data: {") and "question_id" in line:
                 events.append(json.loads(line.removeprefix("data: ")))
             signs += line.startswith(": ")
             if stop is not None and len(events) >= stop and signs > 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, aclosing, suppress
@@ -17,7 +18,7 @@ from handraise.model.events import Event
 from handraise.model.problems import Problem
 from handraise.server.api.question_routes import desk_of
 from handraise.server.api.responses import Limit, reply
-from handraise.server.auth.authenticator import Caller, Context, CurrentCaller, still_authorized
+from handraise.server.auth.authenticator import Caller, Context, CurrentCaller, context_of, still_authorized
 from handraise.server.context import ServerContext
 from handraise.server.live.broadcaster import Streams, StreamsDep
 from handraise.server.live.stream_limits import StreamLimitsDep
@@ -110,7 +111,8 @@ async def read_feed(
 
 async def _stream(request: Request, caller: Caller, streams: Streams, start: str) -> AsyncIterator[bytes]:
     """The messages of one stream. It ends when the server stops or the credential ends."""
-    yield format_sse_event(event="ready", data_str="{}", id=start or BEGINNING)
+    ready = json.dumps({"heartbeat": context_of(request).settings.heartbeat})
+    yield format_sse_event(event="ready", data_str=ready, id=start or BEGINNING)
     # If the store is unavailable the stream ends, and its client reconnects with its cursor.
     with suppress(StoreUnavailable):
         async with aclosing(streams.follow(caller, after=start)) as following:
