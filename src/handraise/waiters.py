@@ -44,17 +44,20 @@ class Waiters:
         read: Read,
         listen: Callable[[HintHandler], AbstractAsyncContextManager[None]],
         *,
-        poll_interval: float,
+        poll_interval: float | Callable[[], float],
         on_poll: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`on_poll` is called at each poll."""
+        """`on_poll` is called at each poll.
+
+        A function as `poll_interval` says how long a poll can wait now. It is called again after each hint and poll.
+        """
         self._read = read
         self._listen = listen
         self._on_poll = on_poll
         # Nearly always there is one wait for a question; a set of one would be a sixth of its cost.
         self._waits: dict[Ref, Wait | set[Wait]] = {}
         self._unread: set[Ref] = set()
-        self._poll = _Poll(poll_interval)
+        self._poll = _Poll(poll_interval if callable(poll_interval) else lambda: poll_interval)
         self._wakeup = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
         self._closed = False
@@ -235,13 +238,17 @@ class Waiters:
 class _Poll:
     """When to read everything, in parts. The longer a poll takes, the less often it comes."""
 
-    def __init__(self, interval: float) -> None:
-        self.interval = interval
+    def __init__(self, interval: Callable[[], float]) -> None:
+        self._interval = interval
         self._left: list[Ref] = []
-        self._began = time.monotonic()
+        self._began = self._began_regularly = time.monotonic()
         self._soonest = 0.0
-        self._regular = self._next = self._began + interval
         self._hurried = False
+
+    @property
+    def interval(self) -> float:
+        """How long a poll can wait now."""
+        return self._interval()
 
     @property
     def under_way(self) -> bool:
@@ -256,12 +263,13 @@ class _Poll:
     @property
     def regular(self) -> bool:
         """Whether a poll is due by the interval alone."""
-        return time.monotonic() >= self._regular
+        return time.monotonic() >= self._regular_at
 
     @property
     def in_seconds(self) -> float:
         """Seconds until the next poll."""
-        return (self._soonest if self._hurried else self._next) - time.monotonic()
+        at = self._soonest if self._hurried else max(self._soonest, self._regular_at)
+        return at - time.monotonic()
 
     def hurry(self) -> None:
         """Poll soon, but not right after the last one: a stranger can cause this, all the time."""
@@ -269,13 +277,14 @@ class _Poll:
 
     def begin_anew(self) -> None:
         """Start a new poll at once."""
-        self._left, self._next = [], 0.0
+        self._left, self._soonest, self._hurried = [], 0.0, True
 
     def begin(self, waits: Collection[Ref]) -> None:
         """Start a poll of these."""
+        is_regular = self.regular
         self._left, self._hurried, self._began = list(waits), False, time.monotonic()
-        if self._began >= self._regular:
-            self._regular = self._began + self.interval
+        if is_regular:
+            self._began_regularly = self._began
 
     @contextmanager
     def next_part(self) -> Iterator[Sequence[Ref]]:
@@ -285,7 +294,10 @@ class _Poll:
         yield part
         if part and not self._left:
             self._soonest = self._began + _SPARE * (time.monotonic() - self._began)
-            self._next = max(self._soonest, self._regular)
+
+    @property
+    def _regular_at(self) -> float:
+        return self._began_regularly + self.interval
 
 
 def _give_up(wait: Wait) -> None:

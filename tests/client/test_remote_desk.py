@@ -152,7 +152,6 @@ async def test_a_wait_is_woken_with_a_stream_or_without(
     ctx: ServerContext, issuer: Issuer, between: Between | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_listener, "_FIRST_WITHIN", 0.3)
-    monkeypatch.setattr(event_listener.ServerHints.__init__, "__kwdefaults__", {"first_within": 0.3})
     async with remote(ctx, issuer, between) as desk:
         for _ in range(sized(gate=1, nightly=3)):
             question = await desk.post("Which?")

@@ -14,7 +14,8 @@ from fastapi import FastAPI
 
 from handraise import Approval
 from handraise.model.identities import Role
-from handraise.server import ServerContext
+from handraise.server import ServerContext, open_server
+from handraise.server.live.broadcaster import Streams
 from handraise.testing import promise
 from handraise.testing.contract.backend import fed
 from support.http_server import listening
@@ -130,6 +131,28 @@ async def test_a_stream_ends_with_the_right_to_hear_it(
         assert await reading == []
 
 
+@pytest.mark.parametrize("settings", [{"heartbeat": 1_000.0}])
+async def test_a_revoked_key_ends_its_streams_at_every_server_before_the_next_heartbeat(
+    ctx: ServerContext, app: FastAPI, address: str, issuer: Issuer, workspace: str
+) -> None:
+    agent = await issuer.agent(workspace, "bot")
+    (key,) = await ctx.directory.keys(workspace, after=None, limit=9)
+    ready = asyncio.Event()
+    here = asyncio.create_task(read_stream(f"{address}/v1/events", agent, stop=None, ready=ready))
+    async with asyncio.timeout(SOON), open_server(ctx.settings) as another_server:
+        await ready.wait()
+        await checked(app)
+        await another_server.directory.revoke_key(workspace, key.id, by="root")
+        assert await here == []
+
+
+async def checked(app: FastAPI) -> None:
+    """Return when the first look at the credentials of the open streams is over."""
+    streams: Streams = app.state.streams
+    while not streams.credentials.is_listening:
+        await asyncio.sleep(0.01)
+
+
 async def read_stream(
     url: str, token: str, *, stop: int | None, ready: asyncio.Event | None = None
 ) -> list[dict[str, Any]]:
@@ -143,7 +166,7 @@ async def read_stream(
         async for line in response.aiter_lines():
             if ready is not None:
                 ready.set()
-            if line.startswith("data: {") and line != "data: {}":
+            if line.startswith("data: {") and "question_id" in line:
                 events.append(json.loads(line.removeprefix("data: ")))
             signs += line.startswith(": ")
             if stop is not None and len(events) >= stop and signs > 2:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import random
 import ssl
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any
 
@@ -31,8 +33,11 @@ _OPENING_PATIENCE = 5.0
 
 _PAUSE = 0.05
 _PAUSE_AT_MOST = 2.0
-_SILENCE = 45.0
-"""A stream that is silent for longer is broken: a server sends a keep-alive message every 15 seconds."""
+HEARTBEAT = 15.0
+"""How often a server sends something on a stream, in seconds, unless the stream's first message says otherwise."""
+_SHORTEST_HEARTBEAT = 0.05
+_SILENCE = 3
+"""A stream that is silent for more than so many heartbeats is broken."""
 
 
 @cache
@@ -75,14 +80,16 @@ class HttpTransport:
         body: pydantic.BaseModel | None = None,
         query: Mapping[str, Any] | None = None,
         wait: float = 0.0,
+        patience: float | None = None,
         opening: bool = False,
         content: bytes | None = None,
     ) -> bytes | None:
         """Return the server's response, or None if it is empty; raises the error that the server returns.
 
-        `content` is a body that is no JSON. The other arguments describe the request, for that error. The first request of a desk is `opening`: it
-        is retried for a shorter time than others, and not at all if something other than a Handraise server
-        answers.
+        `content` is a body that is no JSON. `wait` is for how long the server may wait before it answers, `patience` for how
+        long to try again if it cannot be reached. The other arguments describe the request, for that error. The first
+        request of a desk is `opening`: it is retried for a shorter time than others, and not at all if something other
+        than a Handraise server answers.
         """
         headers = {"authorization": f"Bearer {token}"}
         if content is not None:
@@ -120,15 +127,17 @@ class HttpTransport:
                 error.__cause__ = failure
             if not isinstance(error, (StoreUnavailable, RequestConflict, TooManyRequests)):
                 raise error
-            patience = _CONFLICT_PATIENCE if isinstance(error, RequestConflict) else _PATIENCE + wait
+            most = _CONFLICT_PATIENCE if isinstance(error, RequestConflict) else _PATIENCE + wait
+            if patience is not None:
+                most = patience
             if opening:
-                patience = min(patience, _OPENING_PATIENCE)
+                most = min(most, _OPENING_PATIENCE)
             rest = max(pause * random.uniform(0.5, 1.0), getattr(error, "retry_after", 0.0))  # noqa: S311 -- spreads retries
-            if time.monotonic() + rest > began + patience:
+            if time.monotonic() + rest > began + most:
                 raise error
             if not told and isinstance(error, StoreUnavailable):
                 told = True
-                _log.warning("%s Trying again for up to %.0f seconds.", error, patience)
+                _log.warning("%s Trying again for up to %.0f seconds.", error, most)
             await asyncio.sleep(rest)
             pause = min(pause * 2, _PAUSE_AT_MOST)
 
@@ -137,39 +146,53 @@ class HttpTransport:
     ) -> AsyncGenerator[tuple[str, str], None]:
         """The messages of an event stream, as (event, data); after a break it continues where it was cut off.
 
-        The first is always `ready`, again after each break. Raises the server's error if it refuses the
+        The first is always `ready`, again after each break. A heartbeat has no data. Raises the server's error if it refuses the
         stream, and `StoreUnavailable` if nothing came within `first_within` seconds of the first try.
         """
         place, pause, begun = after, _PAUSE, time.monotonic()
-        heard = False
+        heard, heartbeat = False, HEARTBEAT
         while True:
             headers = {"authorization": f"Bearer {token}"}
             query = {} if place is None else {"after": place or "0"}
-            patience = _SILENCE if heard or first_within is None else first_within
+            patience = _SILENCE * heartbeat if heard or first_within is None else first_within
             address, rest = self._address, 0.0
             try:
-                async with self._http.sse(
-                    address + path,
-                    headers=headers,
-                    params=query,
-                    timeout=httpx2.Timeout(patience, connect=10.0, pool=None),
-                ) as source:
-                    if source.response.status_code >= 400:  # noqa: PLR2004 -- the first status of an error
-                        await source.response.aread()
-                        raise refusal(source.response, address)
-                    async for message in source:
+                async with AsyncExitStack() as stack:
+                    async with asyncio.timeout(patience):
+                        source = await stack.enter_async_context(
+                            self._http.sse(
+                                address + path,
+                                headers=headers,
+                                params=query,
+                                timeout=httpx2.Timeout(None, connect=10.0),
+                            )
+                        )
+                        if source.response.status_code >= 400:  # noqa: PLR2004 -- the first status of an error
+                            await source.response.aread()
+                            raise refusal(source.response, address)
+                    messages = aiter(source)
+                    while (message := await _next_message(messages, patience)) is not None:
                         heard, pause = True, _PAUSE
                         if message.id:
                             place = message.id
-                        if message.data:
-                            yield message.event, message.data
-            except (httpx2.HTTPError, StoreUnavailable, TooManyRequests, RuntimeError) as failure:
+                        if message.event == "ready":
+                            heartbeat = heartbeat_of(message.data)
+                            patience = _SILENCE * heartbeat
+                        yield message.event, message.data
+            except (
+                httpx2.HTTPError,
+                StoreUnavailable,
+                TooManyRequests,
+                RuntimeError,
+                TimeoutError,
+            ) as failure:
                 if self._closed:
                     raise DeskClosed from None
                 if isinstance(failure, RuntimeError):  # only a closed client raises one
                     raise
                 if not heard and first_within is not None and time.monotonic() - begun > first_within:
-                    raise StoreUnavailable(f"The server streams nothing: {failure}") from failure
+                    why = str(failure) or "nothing came in time"
+                    raise StoreUnavailable(f"The server streams nothing: {why}") from failure
                 _log.debug("an event stream broke off (%s); continuing where it was", failure)
                 rest = getattr(failure, "retry_after", rest)
             if self._closed:
@@ -197,6 +220,22 @@ class HttpTransport:
             if self._closed:
                 raise DeskClosed from None
             raise
+
+
+def heartbeat_of(ready: str) -> float:
+    """How often the server sends something, in seconds, as the first message of a stream says."""
+    try:
+        return max(float(json.loads(ready)["heartbeat"]), _SHORTEST_HEARTBEAT)
+    except (ValueError, TypeError, KeyError):
+        return HEARTBEAT  # of a server that does not say
+
+
+async def _next_message(
+    messages: AsyncIterator[httpx2.ServerSentEvent], patience: float
+) -> httpx2.ServerSentEvent | None:
+    """The next message of a stream, or None at its end; raises `TimeoutError` if none comes in time."""
+    async with asyncio.timeout(patience):
+        return await anext(messages, None)
 
 
 def unreachable(address: str, failure: Exception) -> StoreUnavailable:

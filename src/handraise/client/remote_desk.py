@@ -135,6 +135,7 @@ from handraise.wire.requests import (
 T = TypeVar("T", bound=pydantic.BaseModel)
 
 _POLL_INTERVAL = 5.0
+"""How often waits read the server while it is not known that its hints arrive."""
 _REMEMBERED = 2_000
 _MOST_BYTES = 400_000
 """The size of one request with several answers."""
@@ -275,8 +276,17 @@ class RemoteSession:
             async def read(refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
                 return await _outcomes(self.transport, await token(), refs)
 
-            hints = self._bus or ServerHints(self.transport, token, lambda: self._waiters[place].waited_for)
-            self._waiters[place] = Waiters(read, hints.listen, poll_interval=self._poll_interval)
+            if self._bus is not None:
+                waiters = Waiters(read, self._bus.listen, poll_interval=self._poll_interval)
+            else:
+                hints = ServerHints(
+                    self.transport,
+                    token,
+                    lambda: self._waiters[place].waited_for,
+                    poll_interval=self._poll_interval,
+                )
+                waiters = Waiters(read, hints.listen, poll_interval=hints.poll_interval)
+            self._waiters[place] = waiters
         return self._waiters[place]
 
     async def close(self) -> None:
@@ -874,7 +884,7 @@ class RemoteDesk(Desk):
             self._session.transport.stream("/v1/events", token=token, after=after)
         ) as messages:
             async for kind, data in messages:
-                if kind != "ready":
+                if data and kind != "ready":
                     yield EventRecord.model_validate_json(data).event()
 
     async def run_due(self) -> int:

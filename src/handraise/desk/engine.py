@@ -196,7 +196,10 @@ class Engine:
 
     def notify_feed(self, workspace: str) -> None:
         """Notify followers of a workspace, in this process and others, of something new."""
-        topic = feed_of(workspace)
+        self.announce(feed_of(workspace))
+
+    def announce(self, topic: Ref) -> None:
+        """Tell everybody who watches, in this process and others, about a topic."""
         self._notify_local((topic,))
         self.hints.add(topic)
 

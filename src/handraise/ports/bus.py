@@ -15,7 +15,8 @@ HintHandler = Callable[[Collection[Ref] | None], None]
 class Bus(Protocol):
     """Hints. They may be lost, duplicated or early; this affects only speed, never results.
 
-    A topic is the place of a question that was settled, or `feed_of` a workspace in which anything happened.
+    A topic is the place of a question that was settled, `feed_of` a workspace in which anything happened, or
+    `credentials_of` one in which somebody's rights have changed.
     """
 
     async def wake(self, topics: Collection[Ref]) -> None:
@@ -34,3 +35,8 @@ class Bus(Protocol):
 def feed_of(workspace: str) -> Ref:
     """The topic of a workspace's feed: no question has an empty id."""
     return Ref(workspace, "")
+
+
+def credentials_of(workspace: str) -> Ref:
+    """The topic of a workspace's keys, sessions, people and groups: no question has such an id."""
+    return Ref(workspace, "!credentials")

@@ -43,6 +43,8 @@ from handraise.server.auth.authenticator import BEARER, Authenticator
 from handraise.server.auth.last_used import LastUsed
 from handraise.server.context import ServerContext
 from handraise.server.live.broadcaster import Streams
+from handraise.server.live.long_responses import LongResponseMiddleware
+from handraise.server.live.stream_credentials import StreamCredentials
 from handraise.server.live.stream_limits import StreamLimits
 from handraise.server.live.visibility import VisibilityCache
 from handraise.server.middleware.busy_limit import BusyLimit
@@ -120,12 +122,12 @@ def create_app(ctx: ServerContext) -> FastAPI:
     app = _application()
     app.state.ctx = ctx
     app.state.visibility = visibility = VisibilityCache(ctx)
-    app.state.streams = Streams(ctx, visibility)
     app.state.rate_limits = RateLimits(ctx.settings)
     app.state.upload_slots = UploadSlots()
     app.state.image_encoder = ctx.image_encoder
     app.state.stream_limits = StreamLimits(ctx.settings)
-    app.state.authenticator = Authenticator(ctx.directory)
+    app.state.authenticator = authenticator = Authenticator(ctx.directory)
+    app.state.streams = Streams(ctx, visibility, StreamCredentials(ctx, authenticator))
     app.state.last_used = LastUsed(ctx)
     app.state.readiness = Readiness(ctx)
     if ctx.settings.oidc_issuer:
@@ -143,7 +145,7 @@ class _Application(FastAPI):
         """Put the security middleware around everything, also around error handlers, and log all of it."""
         ctx: ServerContext = self.state.ctx
         limited = BusyLimit(super().build_middleware_stack(), ctx.settings.busy_limit)
-        secured = SecurityMiddleware(limited, ctx.settings)
+        secured = LongResponseMiddleware(SecurityMiddleware(limited, ctx.settings))
         return RequestLogMiddleware(secured, metrics=ctx.metrics, traces=ctx.traces, stopping=ctx.stopping)
 
 

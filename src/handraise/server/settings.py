@@ -103,7 +103,7 @@ class ServerSettings(BaseSettings):
         default=15.0, description="seconds between keep-alive messages on an event stream"
     )
     longest_wait: Seconds = pydantic.Field(
-        default=60.0, description="the longest that a long poll may wait, in seconds"
+        default=300.0, description="the longest that a long poll may wait, in seconds"
     )
     rate_limit: Rate = pydantic.Field(
         default="200/second", description="requests that one key or session may make"

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, aclosing, suppress
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache, partial
+from typing import Annotated, Protocol
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.sse import format_sse_event
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from handraise.model.errors import InvalidRequest, StoreUnavailable
+from handraise.model.errors import InvalidRequest
 from handraise.model.events import Event
 from handraise.model.problems import Problem
 from handraise.server.api.question_routes import desk_of
 from handraise.server.api.responses import Limit, reply
-from handraise.server.auth.authenticator import Caller, Context, CurrentCaller, still_authorized
+from handraise.server.auth.authenticator import Caller, Context, CurrentCaller
 from handraise.server.context import ServerContext
-from handraise.server.live.broadcaster import Streams, StreamsDep
-from handraise.server.live.stream_limits import StreamLimitsDep
+from handraise.server.live.broadcaster import StreamsDep, Subscription
+from handraise.server.live.long_responses import continue_outside
+from handraise.server.live.stream_limits import Held, StreamLimitsDep
 from handraise.server.live.visibility import VisibilityDep
 from handraise.wire.records import EventPage, EventRecord
 
@@ -65,24 +68,90 @@ async def follow_events(
         start = await ctx.store.feed_end(caller.workspace)
     else:
         await _page(ctx, caller, start, 1)  # refuse an invalid cursor before the stream starts
-    return EventStream(_stream(request, caller, streams, start), limits.hold(caller))
+    ready = json.dumps({"heartbeat": ctx.settings.heartbeat})
+    first = format_sse_event(event="ready", data_str=ready, id=start or BEGINNING)
+    subscribe = partial(streams.subscribe, caller, request.state.token, after=start)
+    return EventStream(first, _Following(subscribe), limits.hold(caller))
 
 
-class EventStream(StreamingResponse):
-    """A response that streams these messages, with headers against buffering proxies.
+class Messages(Protocol):
+    """The messages of a stream after the first."""
 
-    The context is open while it streams. An error on entering it is answered instead of the stream.
-    """
+    async def send_all(self, send: Callable[[bytes], Awaitable[None]], gone: asyncio.Future[None]) -> None:
+        """Send them until the end, or until `gone` is done."""
+        ...
 
-    def __init__(self, messages: AsyncIterator[bytes], held: AbstractContextManager[None]) -> None:
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        super().__init__(messages, media_type="text/event-stream", headers=headers)
+
+class EventStream(Response):
+    """A response that streams messages, with headers against buffering proxies. `held` is released at its end."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, first: bytes, rest: Messages, held: Held) -> None:
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        del self.body, self.headers["content-length"]
+        self._first = first
+        self._rest = rest
         self._held = held
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the end, or until the client disconnects."""
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Send the first message; the rest comes when the route has returned."""
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send(_body(self._first))
+            continue_outside(scope, _Rest(self._rest, self._held))
+        except BaseException:
+            self._held.__exit__()
+            raise
+
+
+class _Rest:
+    """The rest of a stream."""
+
+    __slots__ = ("_held", "_messages")
+
+    def __init__(self, messages: Messages, held: Held) -> None:
+        self._messages = messages
+        self._held = held
+
+    async def run(self, send: Send, gone: asyncio.Future[None]) -> None:
+        """Send the messages, and the end of the response."""
+
+        async def send_message(message: bytes) -> None:
+            await send(_body(message))
+
         with self._held:
-            await super().__call__(scope, receive, send)
+            await self._messages.send_all(send_message, gone)
+        await send({"type": "http.response.body", "body": b""})
+
+
+class _Following:
+    """The events of a subscription."""
+
+    __slots__ = ("_subscribe",)
+
+    def __init__(self, subscribe: Callable[..., Awaitable[Subscription]]) -> None:
+        self._subscribe = subscribe
+
+    async def send_all(self, send: Callable[[bytes], Awaitable[None]], gone: asyncio.Future[None]) -> None:
+        """Send events and heartbeats."""
+        subscription = await self._subscribe(gone=gone)
+        try:
+            while (page := await subscription.next()) is not None:
+                # An id without data moves the client's cursor past the events of others.
+                await send(page.text or heartbeat(page.cursor))
+        finally:
+            await subscription.close()
+
+
+@lru_cache(maxsize=64)
+def heartbeat(cursor: str) -> bytes:
+    """The heartbeat of a stream that is at this cursor; most streams of a workspace are at the same."""
+    return format_sse_event(comment="still here", id=cursor or BEGINNING)
+
+
+def _body(message: bytes) -> Message:
+    return {"type": "http.response.body", "body": message, "more_body": True}
 
 
 @router.get("/feed", response_model=EventPage)
@@ -106,22 +175,6 @@ async def read_feed(
         if len(found) == limit:
             break
     return reply(EventPage(items=tuple(map(EventRecord.of, found)), next=cursor or None))
-
-
-async def _stream(request: Request, caller: Caller, streams: Streams, start: str) -> AsyncIterator[bytes]:
-    """The messages of one stream. It ends when the server stops or the credential ends."""
-    yield format_sse_event(event="ready", data_str="{}", id=start or BEGINNING)
-    # If the store is unavailable the stream ends, and its client reconnects with its cursor.
-    with suppress(StoreUnavailable):
-        async with aclosing(streams.follow(caller, after=start)) as following:
-            async for page in following:
-                if page.events:
-                    yield page.text
-                elif await still_authorized(request):
-                    # An id without data moves the client's cursor past the events of others.
-                    yield format_sse_event(comment="still here", id=page.cursor or BEGINNING)
-                else:
-                    return
 
 
 def _parse_cursor(given: str | None) -> str | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path
+from fastapi import APIRouter, Header, Path, Request
 from fastapi.sse import format_sse_event
 from starlette.responses import Response
 
 from handraise.model.errors import InvalidRequest
-from handraise.model.events import EventKind
+from handraise.model.events import Event, EventKind
 from handraise.model.json_values import canonical_json
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
@@ -20,8 +22,9 @@ from handraise.server.api.question_routes import IDEMPOTENT, desk_of, visible
 from handraise.server.api.responses import Wait, reply, seconds
 from handraise.server.auth.authenticator import Caller, Context, CurrentPerson
 from handraise.server.context import ServerContext
-from handraise.server.live.broadcaster import Streams, StreamsDep
+from handraise.server.live.broadcaster import StreamsDep
 from handraise.server.live.stream_limits import StreamLimitsDep
+from handraise.server.live.visibility import VisibleEvents
 from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.tools import ToolResultSubmission, client_message, submit_tool_result
 from handraise.wire.records import ClientMessages, ToolResultRecord
@@ -59,12 +62,13 @@ async def get_client_messages(ctx: Context, caller: CurrentPerson, conversation:
     openapi_extra=IDEMPOTENT,
 )
 async def submit(
+    request: Request,
     ctx: Context,
     caller: CurrentPerson,
-    streams: StreamsDep,
     conversation: Conversation,
     body: ToolResultSubmission,
     *,
+    streams: StreamsDep,
     limits: StreamLimitsDep,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     wait: Wait = "30s",
@@ -90,8 +94,9 @@ async def submit(
     result = ToolResultRecord(message=message)
     if _STREAM not in accept:
         return reply(result)
-    messages = _stream(ctx, caller, streams, conversation, result, after=start, patience=patience)
-    return EventStream(messages, limits.count(caller))
+    first = format_sse_event(event="result", data_str=result.model_dump_json())
+    follow = partial(streams.follow, caller, request.state.token, after=start, patience=patience)
+    return EventStream(first, _Conversation(ctx, caller, conversation, follow), limits.count(caller))
 
 
 async def _pending(ctx: ServerContext, caller: Caller, conversation: str) -> AsyncIterator[Question]:
@@ -106,30 +111,38 @@ async def _pending(ctx: ServerContext, caller: Caller, conversation: str) -> Asy
         after = page.next
 
 
-async def _stream(
-    ctx: ServerContext,
-    caller: Caller,
-    streams: Streams,
-    conversation: str,
-    result: ToolResultRecord,
-    *,
-    after: str,
-    patience: float,
-) -> AsyncIterator[bytes]:
-    """The result, then every new or settled question, each with the message to show."""
-    yield format_sse_event(event="result", data_str=result.model_dump_json())
-    desk, drawn = desk_of(ctx, caller), set[str]()
-    async with aclosing(streams.follow(caller, after=after, patience=patience)) as following:
-        async for page in following:
-            if not page.events:
-                yield format_sse_event(comment="still here")
-            for event in page.events:
-                name = _NAMES.get(event.kind)
-                if name is None:
-                    continue
-                question = await desk.get(event.question_id)
-                over = question.outcome is not None or question.id in drawn
-                if question.conversation != conversation or (name == "call" and over):
-                    continue
-                drawn.add(question.id)
-                yield format_sse_event(event=name, data_str=canonical_json(client_message(question)))
+class _Conversation:
+    """Every new or settled question of a conversation, each with the message to show."""
+
+    def __init__(
+        self,
+        ctx: ServerContext,
+        caller: Caller,
+        conversation: str,
+        follow: Callable[..., AsyncGenerator[VisibleEvents, None]],
+    ) -> None:
+        self._desk = desk_of(ctx, caller)
+        self._conversation = conversation
+        self._follow = follow
+        self._drawn: set[str] = set()
+
+    async def send_all(self, send: Callable[[bytes], Awaitable[None]], gone: asyncio.Future[None]) -> None:
+        """Send the messages."""
+        async with aclosing(self._follow(gone=gone)) as following:
+            async for page in following:
+                if not page.events:
+                    await send(format_sse_event(comment="still here"))
+                for event in page.events:
+                    if (message := await self._message(event)) is not None:
+                        await send(message)
+
+    async def _message(self, event: Event) -> bytes | None:
+        name = _NAMES.get(event.kind)
+        if name is None:
+            return None
+        question = await self._desk.get(event.question_id)
+        over = question.outcome is not None or question.id in self._drawn
+        if question.conversation != self._conversation or (name == "call" and over):
+            return None
+        self._drawn.add(question.id)
+        return format_sse_event(event=name, data_str=canonical_json(client_message(question)))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Hashable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Hashable
+from contextlib import aclosing, suppress
 from math import inf
 from typing import Annotated
 
@@ -19,7 +19,10 @@ from fastapi import Depends, Request
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.server.auth.authenticator import Caller
 from handraise.server.context import ServerContext
+from handraise.server.live.stream_credentials import StreamCredentials
+from handraise.server.live.stream_heartbeats import StreamHeartbeats
 from handraise.server.live.visibility import RenderedPage, VisibilityCache, VisibleEvents
+from handraise.wire.credentials import Token
 
 _log = logging.getLogger(__name__)
 
@@ -27,64 +30,68 @@ _log = logging.getLogger(__name__)
 class Streams:
     """Every stream of a process."""
 
-    def __init__(self, ctx: ServerContext, visibility: VisibilityCache) -> None:
-        self._context = ctx
-        self._visibility = visibility
+    def __init__(
+        self, ctx: ServerContext, visibility: VisibilityCache, credentials: StreamCredentials
+    ) -> None:
+        self.context = ctx
+        self.visibility = visibility
+        self.credentials = credentials
+        self.heartbeats = StreamHeartbeats(ctx.settings.heartbeat)
         self._broadcasters: dict[str, _FeedBroadcaster] = {}
 
-    async def follow(
-        self, caller: Caller, *, after: str, patience: float = inf
-    ) -> AsyncGenerator[VisibleEvents, None]:
-        """Yield the caller's events after a cursor, for `patience` seconds or until the server stops.
+    async def subscribe(
+        self, caller: Caller, token: Token, *, after: str, gone: asyncio.Future[None] | None = None
+    ) -> Subscription:
+        """Subscribe to the caller's events after a cursor. Close the subscription at the end.
 
-        At every heartbeat it yields a value without events, so that the stream can check the caller's rights again.
-        It ends if the store is unavailable; the client reconnects with its cursor.
+        It ends when the server stops, when the token does not give the caller their rights any more, or when `gone` is
+        done.
         """
-        with suppress(DeskClosed, StoreUnavailable):
-            async with self._broadcaster(caller.workspace) as broadcaster:
-                subscriber = _Subscriber(caller, after, self._context.settings.heartbeat, patience)
-                try:
-                    while not (broadcaster.is_over or subscriber.is_over):
-                        if subscriber.heartbeat_due:
-                            subscriber.start_heartbeat()
-                            yield VisibleEvents(subscriber.cursor)
-                        elif (events := await self._next(broadcaster, subscriber)).events:
-                            yield events
-                finally:
-                    subscriber.stop()
-
-    async def _next(self, broadcaster: _FeedBroadcaster, subscriber: _Subscriber) -> VisibleEvents:
-        """Return the next events, or none and a later cursor."""
-        at, feeds = broadcaster.cursor, self._context.engine.feeds
-        if subscriber.cursor != at and (
-            page := await feeds.behind(subscriber.caller.workspace, subscriber.cursor)
-        ):
-            events = (await self._visibility.render(page)).visible_to(subscriber.caller)
-        elif broadcaster.cursor == at:
-            events = await broadcaster.wait(subscriber)
-        else:
-            events = VisibleEvents(subscriber.cursor)  # the broadcaster has moved: read again
-        subscriber.cursor = events.cursor
-        return events
-
-    @asynccontextmanager
-    async def _broadcaster(self, workspace: str) -> AsyncIterator[_FeedBroadcaster]:
-        """Share the broadcaster of a workspace; it is closed with its last stream."""
-        broadcaster = self._broadcasters.get(workspace)
-        if broadcaster is None or broadcaster.is_over:
-            broadcaster = self._broadcasters[workspace] = _FeedBroadcaster(
-                self._context, self._visibility, workspace
-            )
-        broadcaster.streams += 1
+        broadcaster = self._enter_broadcaster(caller.workspace)
         try:
             await broadcaster.started.wait()
-            yield broadcaster
+        except BaseException:
+            await self.leave_broadcaster(broadcaster)
+            raise
+        return Subscription(self, broadcaster, caller, token, cursor=after, gone=gone)
+
+    async def follow(
+        self,
+        caller: Caller,
+        token: Token,
+        *,
+        after: str,
+        patience: float = inf,
+        gone: asyncio.Future[None] | None = None,
+    ) -> AsyncGenerator[VisibleEvents, None]:
+        """Yield what `Subscription.next` returns, for `patience` seconds at most."""
+        subscription = await self.subscribe(caller, token, after=after, gone=gone)
+        loop = asyncio.get_running_loop()
+        over = None if patience == inf else loop.call_later(patience, subscription.end)
+        try:
+            while (events := await subscription.next()) is not None:
+                yield events
         finally:
-            broadcaster.streams -= 1
-            if not broadcaster.streams:
-                if self._broadcasters.get(workspace) is broadcaster:
-                    del self._broadcasters[workspace]
-                await broadcaster.close()
+            if over is not None:
+                over.cancel()
+            await subscription.close()
+
+    def _enter_broadcaster(self, workspace: str) -> _FeedBroadcaster:
+        """Share the broadcaster of a workspace."""
+        broadcaster = self._broadcasters.get(workspace)
+        if broadcaster is None or broadcaster.is_over:
+            broadcaster = _FeedBroadcaster(self.context, self.visibility, workspace)
+            self._broadcasters[workspace] = broadcaster
+        broadcaster.streams += 1
+        return broadcaster
+
+    async def leave_broadcaster(self, broadcaster: _FeedBroadcaster) -> None:
+        """Close a broadcaster with its last stream."""
+        broadcaster.streams -= 1
+        if not broadcaster.streams:
+            if self._broadcasters.get(broadcaster.workspace) is broadcaster:
+                del self._broadcasters[broadcaster.workspace]
+            await broadcaster.close()
 
 
 class _FeedBroadcaster:
@@ -95,15 +102,15 @@ class _FeedBroadcaster:
         self.started = asyncio.Event()
         self.is_over = False
         self.streams = 0
+        self.workspace = workspace
         self._context = ctx
         self._visibility = visibility
-        self._workspace = workspace
-        self._caught_up: dict[Hashable, set[_Subscriber]] = {}
-        self._ahead: set[_Subscriber] = set()
+        self._caught_up: dict[Hashable, set[Subscription]] = {}
+        self._ahead: set[Subscription] = set()
         self._task = asyncio.create_task(self._follow(), name="handraise streams")
 
-    async def wait(self, subscriber: _Subscriber) -> VisibleEvents:
-        """Wait for the next events of a stream; returns none when its heartbeat is due.
+    async def wait(self, subscriber: Subscription) -> VisibleEvents:
+        """Wait for the next events of a stream; returns none when it is woken for something else.
 
         The cursor of a stream that has caught up moves with the broadcaster's. A stream that is ahead, because it has
         read the store itself, is woken as soon as the broadcaster moves.
@@ -113,7 +120,7 @@ class _FeedBroadcaster:
         subscribers = self._caught_up.setdefault(visibility_key, set()) if is_caught_up else self._ahead
         subscribers.add(subscriber)
         try:
-            return await subscriber.next_events()
+            return await subscriber.woken()
         finally:
             subscribers.discard(subscriber)
             if not subscribers and self._caught_up.get(visibility_key) is subscribers:
@@ -129,9 +136,9 @@ class _FeedBroadcaster:
         stopping = asyncio.ensure_future(ctx.stopping.wait())
         stopping.add_done_callback(lambda _: self._end())
         try:
-            self.cursor = await ctx.store.feed_end(self._workspace)
+            self.cursor = await ctx.store.feed_end(self.workspace)
             self.started.set()
-            async with aclosing(ctx.engine.feeds.follow(self._workspace, after=self.cursor)) as pages:
+            async with aclosing(ctx.engine.feeds.follow(self.workspace, after=self.cursor)) as pages:
                 async for page in pages:
                     self._publish(await self._visibility.render(page))
         except (DeskClosed, StoreUnavailable):
@@ -159,41 +166,75 @@ class _FeedBroadcaster:
                 subscriber.wake()
 
 
-class _Subscriber:
+class Subscription:
     """One stream: its caller, its cursor and the future that wakes it."""
 
-    def __init__(self, caller: Caller, cursor: str, heartbeat: float, patience: float) -> None:
+    __slots__ = (
+        "_broadcaster",
+        "_group",
+        "_heartbeat_due",
+        "_is_over",
+        "_streams",
+        "_wakeup",
+        "caller",
+        "cursor",
+        "token",
+    )
+
+    def __init__(
+        self,
+        streams: Streams,
+        broadcaster: _FeedBroadcaster,
+        caller: Caller,
+        token: Token,
+        *,
+        cursor: str,
+        gone: asyncio.Future[None] | None,
+    ) -> None:
         self.caller = caller
+        self.token = token
         self.cursor = cursor
-        self.heartbeat_due = False
-        self._interval = heartbeat
-        self._loop = asyncio.get_running_loop()
-        self._until = self._loop.time() + patience
-        self._wakeup: asyncio.Future[VisibleEvents] = self._loop.create_future()
-        self.start_heartbeat()
+        self._streams = streams
+        self._broadcaster = broadcaster
+        self._heartbeat_due = self._is_over = False
+        self._wakeup: asyncio.Future[VisibleEvents] | None = None
+        self._group = streams.heartbeats.add(self)
+        streams.credentials.add(self)
+        if gone is not None:
+            gone.add_done_callback(self._on_gone)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether its patience is used up."""
-        return self._loop.time() >= self._until
+    async def next(self) -> VisibleEvents | None:
+        """Return the next events. Without events it is a heartbeat, with the cursor so far. None is the end.
 
-    def start_heartbeat(self) -> None:
-        """Start the timer of the next heartbeat."""
-        self.heartbeat_due = False
-        self._heartbeat_timer = self._loop.call_later(
-            min(self._interval, max(self._until - self._loop.time(), 0)), self._on_heartbeat
-        )
+        It also ends if the store is unavailable; the client reconnects with its cursor.
+        """
+        with suppress(DeskClosed, StoreUnavailable):
+            while not (self._is_over or self._broadcaster.is_over):
+                if self._heartbeat_due:
+                    self._heartbeat_due = False
+                    return VisibleEvents(self.cursor)
+                events = await self._read()
+                self.cursor = events.cursor
+                if events.events:
+                    return events
+        return None
 
-    def stop(self) -> None:
-        """Stop the timer."""
-        self._heartbeat_timer.cancel()
+    async def close(self) -> None:
+        """End it, and forget it."""
+        self.end()
+        self._streams.heartbeats.remove(self, self._group)
+        self._streams.credentials.remove(self)
+        await self._streams.leave_broadcaster(self._broadcaster)
 
-    async def next_events(self) -> VisibleEvents:
-        """Wait until the stream is woken."""
-        self._wakeup = self._loop.create_future()
-        if self.heartbeat_due:
-            self.wake()
-        return await self._wakeup
+    def end(self) -> None:
+        """Let `next` return None."""
+        self._is_over = True
+        self.wake()
+
+    def beat(self) -> None:
+        """Let `next` return a heartbeat."""
+        self._heartbeat_due = True
+        self.wake()
 
     def deliver(self, events: VisibleEvents) -> None:
         """Wake the stream with new events, or move its cursor past the events of others.
@@ -207,13 +248,30 @@ class _Subscriber:
 
     def wake(self, events: VisibleEvents | None = None) -> None:
         """Wake the stream."""
-        if not self._wakeup.done():
+        if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(events or VisibleEvents(self.cursor))
 
-    def _on_heartbeat(self) -> None:
-        # A timer may fire a little early, so a flag decides and not the clock.
-        self.heartbeat_due = True
-        self.wake()
+    async def woken(self) -> VisibleEvents:
+        """Wait until the stream is woken."""
+        self._wakeup = asyncio.get_running_loop().create_future()
+        try:
+            return await self._wakeup
+        finally:
+            self._wakeup = None
+
+    async def _read(self) -> VisibleEvents:
+        """Return the next events, or none and a later cursor."""
+        at, streams = self._broadcaster.cursor, self._streams
+        if self.cursor != at and (
+            page := await streams.context.engine.feeds.behind(self.caller.workspace, self.cursor)
+        ):
+            return (await streams.visibility.render(page)).visible_to(self.caller)
+        if self._broadcaster.cursor == at and not (self._heartbeat_due or self._is_over):
+            return await self._broadcaster.wait(self)
+        return VisibleEvents(self.cursor)  # the broadcaster has moved, or the stream was called meanwhile
+
+    def _on_gone(self, _: asyncio.Future[None]) -> None:
+        self.end()
 
 
 async def _streams(request: Request) -> Streams:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -45,25 +43,39 @@ class StreamLimits:
                 f"This workspace has {self._workspace_limit} event streams and long polls open, and may have no more",
             )
 
-    @contextmanager
-    def hold(self, caller: Caller) -> Iterator[None]:
-        """Check, and count one for this caller while the context is open; raises `TooManyRequests`."""
+    def hold(self, caller: Caller) -> Held:
+        """Check, and count one for this caller until it is released; raises `TooManyRequests`."""
         self.check(caller)
-        with self.count(caller):
-            yield
+        return self.count(caller)
 
-    @contextmanager
-    def count(self, caller: Caller) -> Iterator[None]:
+    def count(self, caller: Caller) -> Held:
         """Count one that was checked before, without a limit."""
-        keys = ((caller.workspace, caller.credential), (caller.workspace,))
-        self._open.update(keys)
-        try:
-            yield
-        finally:
-            for key in keys:
-                self._open[key] -= 1
-                if not self._open[key]:
-                    del self._open[key]
+        self._open.update(_keys(caller))
+        return Held(self._open, caller)
+
+
+class Held:
+    """One open stream or long poll, until this context ends. A class, because a generator takes half a kilobyte."""
+
+    __slots__ = ("_caller", "_open")
+
+    def __init__(self, counts: Counter[tuple[str, ...]], caller: Caller) -> None:
+        self._open = counts
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        """It was counted when it was made."""
+
+    def __exit__(self, *_: object) -> None:
+        """Count it no more."""
+        for key in _keys(self._caller):
+            self._open[key] -= 1
+            if not self._open[key]:
+                del self._open[key]
+
+
+def _keys(caller: Caller) -> tuple[tuple[str, ...], ...]:
+    return (caller.workspace, caller.credential), (caller.workspace,)
 
 
 def _bound(wanted: int, share: float) -> int:
