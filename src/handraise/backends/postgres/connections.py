@@ -177,6 +177,18 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, _TRANSIENT)
 
 
+def is_undone(error: BaseException | None) -> bool:
+    """Whether PostgreSQL itself refused to do something, so that nothing of it took effect.
+
+    False if a shard refused it because a workspace is being moved: that is not an error.
+    """
+    return (
+        isinstance(error, asyncpg.PostgresError)
+        and not is_lost(error)
+        and not (error.sqlstate or "").startswith("HR")
+    )
+
+
 def is_lost(error: BaseException | None) -> bool:
     """Whether the connection was cut during a statement, so that nobody knows whether it took effect."""
     return isinstance(error, _LOST)

@@ -964,26 +964,26 @@ left join orphaned as o on o.workspace = u.workspace and o.id = u.id;
 -- Store that an asker still waits for the answers to these questions. One that another transaction has locked is left out:
 -- a sign of the asker never makes anybody wait. What was heard from lately is not written again.
 with late as materialized (
-    select l.id
-    from handraise.questions as l
-    where l.workspace = :workspace and l.id = any (:ids::text[]) and l.asker = :actor and l.status = 'pending'
-        and l.heartbeat is not null
+    select l.workspace, l.id
+    from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
+    join handraise.questions as l on l.workspace = t.workspace and l.id = t.id
+    where l.asker = :actor and l.status = 'pending' and l.heartbeat is not null
         and l.heard_at <= coalesce(:now::timestamptz, now()) - l.heartbeat * interval '0.1 seconds'
-    for no key update skip locked
+    for no key update of l skip locked
 ),
 heard as (
     update handraise.questions as q
     set heard_at = coalesce(:now::timestamptz, now())
     from late
-    where q.workspace = :workspace and q.id = late.id
-    returning q.id, q.heartbeat
+    where q.workspace = late.workspace and q.id = late.id
+    returning q.workspace, q.id, q.heartbeat
 )
-select id, heartbeat from heard
+select workspace, id, heartbeat from heard
 union all
-select q.id, q.heartbeat
-from handraise.questions as q
-where q.workspace = :workspace and q.id = any (:ids::text[]) and q.asker = :actor and q.status = 'pending'
-    and q.heartbeat is not null
+select q.workspace, q.id, q.heartbeat
+from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
+join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
+where q.asker = :actor and q.status = 'pending' and q.heartbeat is not null
     and q.heard_at > coalesce(:now::timestamptz, now()) - q.heartbeat * interval '0.1 seconds';
 
 -- name: expire_older (may take long)
@@ -1046,7 +1046,7 @@ join handraise.questions as q
 
 -- name: joined
 -- The ids of questions that were joined, by the keys for that.
-select t.owner, t.key as name, e.question_id as id
+select t.workspace, t.owner, t.key as name, e.question_id as id
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
 
