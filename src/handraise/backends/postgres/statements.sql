@@ -416,6 +416,7 @@ brought as (
     from moved
     cross join jsonb_array_elements_text(moved.brought) as b (recipient)
     join handraise.inbox as f on f.workspace = moved.workspace and f.question_id = moved.id and f.main
+    where moved.brought is not null
     on conflict (workspace, question_id, recipient) do update
     set open = excluded.open, step = null, aside = excluded.aside, taken_by = excluded.taken_by,
         taken_until = excluded.taken_until
@@ -463,28 +464,31 @@ logged as (
         end,
         actor, channel,
         case
-            when status = 'pending' and kind in ('answer', 'decline', 'send_back') and voters - array(select jsonb_object_keys(votes)) <> '{}'
-                then record::jsonb || jsonb_build_object(
-                    'uncounted',
-                    array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
-                )
-            else record::jsonb
-        end || coalesce(
-            (
-                select jsonb_build_object('to', jsonb_agg(n.name order by n.name collate "C"))
-                from (
-                    select jsonb_array_elements_text(r.asked) as name
-                    from restaged as r
-                    where r.workspace = moved.workspace and r.id = moved.id
-                    except
-                    select jsonb_array_elements_text(r.asked_before)
-                    from restaged as r
-                    where r.workspace = moved.workspace and r.id = moved.id
-                ) as n
-                having count(*) > 0
-            ),
-            '{}'
-        )
+            when status <> 'pending' or kind not in ('answer', 'decline', 'send_back') then record::jsonb
+            else case
+                when voters - array(select jsonb_object_keys(votes)) <> '{}'
+                    then record::jsonb || jsonb_build_object(
+                        'uncounted',
+                        array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
+                    )
+                else record::jsonb
+            end || coalesce(
+                (
+                    select jsonb_build_object('to', jsonb_agg(n.name order by n.name collate "C"))
+                    from (
+                        select jsonb_array_elements_text(r.asked) as name
+                        from restaged as r
+                        where r.workspace = moved.workspace and r.id = moved.id
+                        except
+                        select jsonb_array_elements_text(r.asked_before)
+                        from restaged as r
+                        where r.workspace = moved.workspace and r.id = moved.id
+                    ) as n
+                    having count(*) > 0
+                ),
+                '{}'
+            )
+        end
     from moved
 ),
 granted as (
