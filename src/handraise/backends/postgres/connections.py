@@ -32,8 +32,8 @@ SETTINGS = {
     "enable_mergejoin": "off",
 }
 
-KEEP_ALL_PLANS = {"max_cacheable_statement_size": 0}
-"""The driver would not keep a statement of more than 15 KB, and PostgreSQL would parse and plan it each time: 10 ms."""
+MAX_CACHEABLE_SIZE = 0
+"""No limit: the driver would not keep a statement of more than 15 KB, and PostgreSQL would plan it each time: 10 ms."""
 
 DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a call to the driver may raise; a timeout is an OSError."""
@@ -198,5 +198,9 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 def _open_pool(address: str, size: int, **options: Any) -> Pool:
-    options |= {"command_timeout": LONG_WITHIN, "target_session_attrs": _PRIMARY, **KEEP_ALL_PLANS}
+    options |= {
+        "command_timeout": LONG_WITHIN,
+        "target_session_attrs": _PRIMARY,
+        "max_cacheable_statement_size": MAX_CACHEABLE_SIZE,
+    }
     return Pool(lambda: asyncpg.connect(address, **options), size)
