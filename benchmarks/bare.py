@@ -25,6 +25,7 @@ import asyncpg
 
 from benchmarks.harness import Run, rate
 from handraise import Desk, Responder, open_desk
+from handraise.backends.postgres.connections import MAX_CACHEABLE_SIZE
 from handraise.backends.postgres.connections import SETTINGS as SETTINGS  # noqa: PLC0414 -- all connect the same way
 from handraise.desks import uuid7_ids
 
@@ -133,7 +134,12 @@ def recorded() -> Iterator[list[Statement]]:
 @asynccontextmanager
 async def connected(address: str, count: int) -> Any:
     """Connections with the desk's settings."""
-    opened = [await asyncpg.connect(address, server_settings=SETTINGS) for _ in range(count)]
+    opened = [
+        await asyncpg.connect(
+            address, server_settings=SETTINGS, max_cacheable_statement_size=MAX_CACHEABLE_SIZE
+        )
+        for _ in range(count)
+    ]
     try:
         yield opened
     finally:

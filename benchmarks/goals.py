@@ -40,6 +40,13 @@ GOALS = (
         True,
     ),
     Goal("pairs", "ratio_to_bare_coalesced", "the same ÷ bare asyncpg coalescing the same rows", 0.7, True),
+    Goal(
+        "workspaces",
+        "ratio_of_256_workspaces",
+        "pairs a second, 256 callers in 256 workspaces ÷ in one, with row security",
+        0.6,
+        True,
+    ),
     Goal("asks", "ratio_of_lone_ask", "one caller alone: ask ÷ the bare insert, p50", 1.4),
     Goal(
         "wakeups",

@@ -44,7 +44,7 @@ async def fill_with_past_questions(
     text = form.replace('"amount":1', f'"amount":{_PLACE}')
     months = "select handraise.add_archive_month(date_trunc('month', now() - interval '1 month' * n, 'UTC')) from generate_series(-1, $1::integer) as n"
     async with database.transaction():
-        await database.execute("select set_config('handraise.workspace', $1, true)", workspace)
+        await database.execute("select handraise.set_workspace($1)", workspace)
         await database.fetch(months, days // 28 + 1)
         for place, table in enumerate(("questions", "archive")):
             query = _FILL.format(table=table, place=_PLACE)

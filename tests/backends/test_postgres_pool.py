@@ -14,6 +14,7 @@ from handraise.backends.postgres import database, open_postgres
 from handraise.backends.postgres import pool as pool_module
 from handraise.backends.postgres.connections import connection, open_pool, transaction
 from handraise.backends.postgres.pool import Pool
+from handraise.backends.postgres.store import STATEMENTS
 from handraise.model.questions import Ref
 from handraise.ports import Filter
 from tests.backends.test_postgres_row_security import draft
@@ -47,6 +48,15 @@ async def process_of(pool: Pool) -> int:
 async def test_a_connection_is_used_again(postgres: str) -> None:
     async with pool_of(postgres, 3) as pool:
         assert len({await process_of(pool) for _ in range(5)}) == 1
+
+
+async def test_every_statement_is_prepared_once_however_long_it_is(postgres: str) -> None:
+    """The driver keeps no long statements unless told to: then each is parsed and planned every time."""
+    longest = max(STATEMENTS.values(), key=lambda each: len(each.numbered))
+    kept = "select count(*) from pg_prepared_statements where statement = $1"
+    async with pool_of(postgres, 1) as pool, connection(pool) as acquired:
+        await acquired.fetch(longest.numbered, *[None] * len(longest.parameters))
+        assert await acquired.fetchval(kept, longest.numbered) == 1
 
 
 async def test_no_more_than_allowed_are_open_and_everybody_gets_a_turn(postgres: str) -> None:

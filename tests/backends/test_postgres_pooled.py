@@ -123,7 +123,7 @@ async def test_workspaces_that_share_a_session_never_see_each_other(
     pooler: str, postgres: str, workspace: str
 ) -> None:
     """Many transactions of two workspaces, and of somebody who set none, take turns in the same sessions."""
-    kept = "select current_user::text, coalesce(current_setting('handraise.workspace', true), '')"
+    kept = "select current_user::text, coalesce(current_setting('handraise.workspaces', true), '')"
     seen: set[tuple[str, ...]] = set()
 
     async def look() -> None:

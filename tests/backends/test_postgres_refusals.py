@@ -10,6 +10,7 @@ import pytest
 from handraise import Open, Question, Responder, StoreUnavailable, open_desk
 from handraise.backends.postgres import open_postgres
 from handraise.desk.ids import uuid7_ids
+from handraise.desks import desk_from_store
 from handraise.model.lifecycle import answer_move
 from handraise.questions import Draft
 
@@ -51,6 +52,17 @@ async def test_an_answer_that_postgresql_refuses_does_not_fail_its_neighbours(
             assert [event.kind for event in await desk.history(question.id)] == ["asked", "answered"]
 
 
+async def test_a_row_that_is_refused_does_not_fail_those_of_other_workspaces(
+    postgres: str, workspace: str
+) -> None:
+    async with open_postgres(postgres, confined=True) as backend:
+        ids = iter([HALF_A_PAIR, "1", "2"])
+        async with desk_from_store(backend.store, backend.bus, new_id=lambda: next(ids)) as desk:
+            desks = [desk.scoped(f"{workspace}{n}") for n in range(3)]
+            results = await asyncio.gather(*(each.post("Which?") for each in desks), return_exceptions=True)
+            assert [type(each).__name__ for each in results] == ["StoreUnavailable", "Question", "Question"]
+
+
 async def test_what_is_done_in_part_is_not_told_as_refused(postgres: str, workspace: str) -> None:
     """Whoever makes it again, row by row, would make the other part twice."""
     async with open_postgres(postgres) as backend, open_postgres(postgres, confined=True) as confined:
@@ -70,5 +82,5 @@ async def test_what_is_done_in_part_is_not_told_as_refused(postgres: str, worksp
         elsewhere = replace(drafts[0], workspace=f"{workspace} too")
         with pytest.raises(StoreUnavailable) as parts:
             await confined.store.insert([replace(drafts[0], id=HALF_A_PAIR), elsewhere])
-        assert not parts.value.refused
-        assert len(await confined.store.read([elsewhere.ref])) == 1
+        assert parts.value.refused
+        assert await confined.store.read([elsewhere.ref]) == [None]

@@ -282,7 +282,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "asker page of 50": (*page(asker="agent1"), 50 * 8),
         "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 16),
         "sweep of a workspace": ("sweep", {"workspace": "w2", "limit": 500, "orphan_record": "{}"}, 14),
-        "heartbeat": ("beat", {"workspace": "w1", "ids": [pending_id(SOME)], "actor": "agent1"}, 12),
+        "heartbeat": ("beat", {"workspaces": ["w1"], "ids": [pending_id(SOME)], "actor": "agent1"}, 12),
         # However many there are: a view reads a limited number of places, and no question.
         "urgent view": (*view(view="urgent"), 3 * MAX_PLACES_SCANNED),
         "view of a tool, newest first": (*view("newest", tool="none"), 3 * MAX_PLACES_SCANNED),
@@ -339,7 +339,7 @@ async def test_a_hot_statement_walks_an_index_for_a_bounded_number_of_pages(
 ) -> None:
     statement, values, most = hot_statements()[name]
     plan = await explained(filled, statement, values, mode, walls)
-    scans = [node for node in nodes(plan) if node["Node Type"] == "Seq Scan"]
+    scans = [node for node in nodes(plan) if node["Node Type"] == "Seq Scan" and node["Actual Loops"]]
     assert scans == [], f"{name} scans {[node['Relation Name'] for node in scans]} from end to end"
     touched = pages(plan)
     kind = "confined" if walls else "plain"

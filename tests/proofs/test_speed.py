@@ -43,6 +43,7 @@ GUARDED = [goal for goal in GOALS if goal.figure not in NOT_GUARDED]
 
 REDUCED: Mapping[str, tuple[str, ...]] = {
     "pairs": ("--seconds", "0.7", "--rounds", "5"),
+    "workspaces": ("--seconds", "0.7", "--rounds", "3"),
     "asks": ("--seconds", "0.5", "--rounds", "3", "--lone", "150"),
     "wakeups": ("--rounds", "3", "--count", "80"),
     "waits": ("--waits", "20000"),

@@ -32,6 +32,9 @@ SETTINGS = {
     "enable_mergejoin": "off",
 }
 
+MAX_CACHEABLE_SIZE = 0
+"""No limit: the driver would not keep a statement of more than 15 KB, and PostgreSQL would plan it each time: 10 ms."""
+
 DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a call to the driver may raise; a timeout is an OSError."""
 
@@ -177,11 +180,27 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, _TRANSIENT)
 
 
+def is_undone(error: BaseException | None) -> bool:
+    """Whether PostgreSQL itself refused to do something, so that nothing of it took effect.
+
+    False if a shard refused it because a workspace is being moved: that is not an error.
+    """
+    return (
+        isinstance(error, asyncpg.PostgresError)
+        and not is_lost(error)
+        and not (error.sqlstate or "").startswith("HR")
+    )
+
+
 def is_lost(error: BaseException | None) -> bool:
     """Whether the connection was cut during a statement, so that nobody knows whether it took effect."""
     return isinstance(error, _LOST)
 
 
 def _open_pool(address: str, size: int, **options: Any) -> Pool:
-    options |= {"command_timeout": LONG_WITHIN, "target_session_attrs": _PRIMARY}
+    options |= {
+        "command_timeout": LONG_WITHIN,
+        "target_session_attrs": _PRIMARY,
+        "max_cacheable_statement_size": MAX_CACHEABLE_SIZE,
+    }
     return Pool(lambda: asyncpg.connect(address, **options), size)

@@ -1,10 +1,10 @@
-"""Running statements: directly, or each in a transaction that is confined to one workspace."""
+"""Running statements: directly, or each in a transaction that is confined to its workspaces."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from handraise.backends.postgres.connections import (
     WITHIN,
     Connection,
     is_transient,
+    is_undone,
     leaves_connection_good,
     transaction,
     unavailable,
@@ -52,14 +53,15 @@ class RowSecurity:
         """Begin a transaction that sees the rows of no workspace."""
         return "begin" if self.role is None else f"begin; set local role {self.role}"
 
-    def begin_in(self, workspace: str) -> str:
-        """Begin a transaction that sees the rows of one workspace.
+    def begin_in(self, *workspaces: str) -> str:
+        """Begin a transaction that sees the rows of these workspaces and of no others.
 
         This is the only SQL that Python formats: a parameter would cost an extra round trip, but text is sent
         together with `begin`. Hex needs no quoting. A LOCAL setting ends with the transaction, so it does not stay
         in a pooled session.
         """
-        return f"{self.begin}; set local handraise.workspace = '{workspace.encode().hex()}'"
+        names = "".join(f"{workspace.encode().hex()}," for workspace in workspaces)
+        return f"{self.begin}; set local handraise.workspaces = ',{names}.'"
 
 
 class Database:
@@ -72,24 +74,25 @@ class Database:
         self._clock = clock
         self._row_security = row_security
 
-    @property
-    def has_row_security(self) -> bool:
-        """Whether each workspace has its own transactions."""
-        return self._row_security is not None
-
     async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
         """The rows of a statement that is not about a workspace."""
         return await self._run_all(None, [statement], values)
 
     async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
-        """The rows of a statement about a workspace, or of the last one if one transaction runs several.
-
-        Without row security, the statement may be about several workspaces.
-        """
+        """The rows of a statement about a workspace, or of the last one if one transaction runs several."""
         begin = "begin" if len(statements) > 1 else None
         return await self._run_all(
             self._row_security.begin_in(workspace) if self._row_security else begin, statements, values
         )
+
+    async def fetch_batch(
+        self, workspaces: Iterable[str], statement: Statement, /, **values: Any
+    ) -> list[Any]:
+        """The rows of a statement about several workspaces, in one transaction."""
+        confined = (
+            None if self._row_security is None else self._row_security.begin_in(*sorted(set(workspaces)))
+        )
+        return await self._run_all(confined, [statement], values)
 
     async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
         """The result of several statements about a workspace, in one transaction, which may be repeated."""
@@ -111,33 +114,37 @@ class Database:
             begin = RowSecurity(KEEPER_ROLE if self._row_security.role else None).begin_in(workspace)
         return await self._run_all(begin, statements, values)
 
-    async def by_workspace(
+    async def run_batch(
         self,
         items: Sequence[Item],
         workspace_of: Callable[[Item], str],
         call_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
     ) -> Sequence[Result]:
-        """Call `call_batch` once per workspace with its items, or once with all items without row security.
+        """Call `call_batch`, which is one transaction, with all items; the results come in their order.
 
-        The results come in the order of the items. If the call for one workspace fails, the other calls are
-        finished before its error is raised.
+        With row security, one workspace must not fail another. So if PostgreSQL undid the transaction, each workspace gets
+        its own; if one of those fails, the others are finished before its error is raised. There are two exceptions: what is
+        repeated row by row, because a row was refused, and what is repeated elsewhere, because a workspace is being moved.
         """
         if not items:
             return []
-        if self._row_security is None:
+        try:
             return await call_batch(items)
-        parts: dict[str, list[int]] = {}
-        for place, item in enumerate(items):
-            parts.setdefault(workspace_of(item), []).append(place)
-        if len(parts) == 1:
-            return await call_batch(items)
+        except StoreUnavailable as error:
+            if self._row_security is None or error.refused or not is_undone(error.__cause__):
+                raise
+            parts: dict[str, list[int]] = {}
+            for place, item in enumerate(items):
+                parts.setdefault(workspace_of(item), []).append(place)
+            if len(parts) == 1:
+                raise
         calls = [call_batch([items[place] for place in places]) for places in parts.values()]
         results: dict[int, Result] = {}
         for places, done in zip(
             parts.values(), await asyncio.gather(*calls, return_exceptions=True), strict=True
         ):
             if isinstance(done, StoreUnavailable):
-                done.refused = False  # not all of it: the other workspaces' parts are done
+                raise StoreUnavailable(str(done)) from done  # not undone as a whole: others may be done
             if isinstance(done, BaseException):
                 raise done
             results.update(zip(places, done, strict=True))

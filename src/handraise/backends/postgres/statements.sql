@@ -416,6 +416,7 @@ brought as (
     from moved
     cross join jsonb_array_elements_text(moved.brought) as b (recipient)
     join handraise.inbox as f on f.workspace = moved.workspace and f.question_id = moved.id and f.main
+    where moved.brought is not null
     on conflict (workspace, question_id, recipient) do update
     set open = excluded.open, step = null, aside = excluded.aside, taken_by = excluded.taken_by,
         taken_until = excluded.taken_until
@@ -463,28 +464,31 @@ logged as (
         end,
         actor, channel,
         case
-            when status = 'pending' and kind in ('answer', 'decline', 'send_back') and voters - array(select jsonb_object_keys(votes)) <> '{}'
-                then record::jsonb || jsonb_build_object(
-                    'uncounted',
-                    array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
-                )
-            else record::jsonb
-        end || coalesce(
-            (
-                select jsonb_build_object('to', jsonb_agg(n.name order by n.name collate "C"))
-                from (
-                    select jsonb_array_elements_text(r.asked) as name
-                    from restaged as r
-                    where r.workspace = moved.workspace and r.id = moved.id
-                    except
-                    select jsonb_array_elements_text(r.asked_before)
-                    from restaged as r
-                    where r.workspace = moved.workspace and r.id = moved.id
-                ) as n
-                having count(*) > 0
-            ),
-            '{}'
-        )
+            when status <> 'pending' or kind not in ('answer', 'decline', 'send_back') then record::jsonb
+            else case
+                when voters - array(select jsonb_object_keys(votes)) <> '{}'
+                    then record::jsonb || jsonb_build_object(
+                        'uncounted',
+                        array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
+                    )
+                else record::jsonb
+            end || coalesce(
+                (
+                    select jsonb_build_object('to', jsonb_agg(n.name order by n.name collate "C"))
+                    from (
+                        select jsonb_array_elements_text(r.asked) as name
+                        from restaged as r
+                        where r.workspace = moved.workspace and r.id = moved.id
+                        except
+                        select jsonb_array_elements_text(r.asked_before)
+                        from restaged as r
+                        where r.workspace = moved.workspace and r.id = moved.id
+                    ) as n
+                    having count(*) > 0
+                ),
+                '{}'
+            )
+        end
     from moved
 ),
 granted as (
@@ -964,26 +968,26 @@ left join orphaned as o on o.workspace = u.workspace and o.id = u.id;
 -- Store that an asker still waits for the answers to these questions. One that another transaction has locked is left out:
 -- a sign of the asker never makes anybody wait. What was heard from lately is not written again.
 with late as materialized (
-    select l.id
-    from handraise.questions as l
-    where l.workspace = :workspace and l.id = any (:ids::text[]) and l.asker = :actor and l.status = 'pending'
-        and l.heartbeat is not null
+    select l.workspace, l.id
+    from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
+    join handraise.questions as l on l.workspace = t.workspace and l.id = t.id
+    where l.asker = :actor and l.status = 'pending' and l.heartbeat is not null
         and l.heard_at <= coalesce(:now::timestamptz, now()) - l.heartbeat * interval '0.1 seconds'
-    for no key update skip locked
+    for no key update of l skip locked
 ),
 heard as (
     update handraise.questions as q
     set heard_at = coalesce(:now::timestamptz, now())
     from late
-    where q.workspace = :workspace and q.id = late.id
-    returning q.id, q.heartbeat
+    where q.workspace = late.workspace and q.id = late.id
+    returning q.workspace, q.id, q.heartbeat
 )
-select id, heartbeat from heard
+select workspace, id, heartbeat from heard
 union all
-select q.id, q.heartbeat
-from handraise.questions as q
-where q.workspace = :workspace and q.id = any (:ids::text[]) and q.asker = :actor and q.status = 'pending'
-    and q.heartbeat is not null
+select q.workspace, q.id, q.heartbeat
+from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
+join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
+where q.asker = :actor and q.status = 'pending' and q.heartbeat is not null
     and q.heard_at > coalesce(:now::timestamptz, now()) - q.heartbeat * interval '0.1 seconds';
 
 -- name: expire_older (may take long)
@@ -1046,7 +1050,7 @@ join handraise.questions as q
 
 -- name: joined
 -- The ids of questions that were joined, by the keys for that.
-select t.owner, t.key as name, e.question_id as id
+select t.workspace, t.owner, t.key as name, e.question_id as id
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
 

@@ -109,17 +109,32 @@ class PostgresStore:
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
-        return await self._database.by_workspace(
+        return await self._database.run_batch(
             drafts, lambda draft: draft.workspace, partial(self._insert_rounds, quota=quota)
         )
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves; see the port."""
-        return await self._database.by_workspace(moves, lambda move: move.question.workspace, self._settle)
+        results: list[Question | None] = [None] * len(moves)
+        rounds = _rounds([move.question.ref for move in moves])
+        for places in rounds:
+            batch = [moves[place] for place in places]
+            try:
+                moved = await self._database.run_batch(
+                    batch, lambda move: move.question.workspace, self._settle
+                )
+            except StoreUnavailable as error:
+                error.refused = (
+                    error.refused and len(rounds) == 1
+                )  # otherwise an earlier round may have been committed
+                raise
+            for place, question in zip(places, moved, strict=True):
+                results[place] = question
+        return results
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """Questions by their places; see the port."""
-        return await self._database.by_workspace(refs, lambda ref: ref.workspace, self._read)
+        return await self._database.run_batch(refs, lambda ref: ref.workspace, self._read)
 
     async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
         """Questions that follow one; see the port."""
@@ -129,7 +144,7 @@ class PostgresStore:
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
         places = list(refs)
-        rows = await self._database.by_workspace(places, lambda ref: ref.workspace, self._read_outcomes)
+        rows = await self._database.run_batch(places, lambda ref: ref.workspace, self._read_outcomes)
         return {ref: stored_outcome(row) for ref, row in zip(places, rows, strict=True) if row is not None}
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
@@ -223,12 +238,10 @@ class PostgresStore:
 
     async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
         """Store that an asker still waits; see the port."""
-        found: dict[Ref, float] = {}
-        for workspace in dict.fromkeys(ref.workspace for ref in refs):
-            ids = [ref.id for ref in refs if ref.workspace == workspace]
-            rows = await self._fetch(workspace, "beat", ids=ids, actor=by)
-            found |= {Ref(workspace, row["id"]): row["heartbeat"] for row in rows}
-        return found
+        if not refs:
+            return {}
+        rows = await self._fetch_batch(refs, "beat", **_places(refs), actor=by)
+        return {Ref(row["workspace"], row["id"]): row["heartbeat"] for row in rows}
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
@@ -427,7 +440,7 @@ class PostgresStore:
         )
         columns = _columns(map(draft_values, ordered))
         counted = None if quota is None or self._allowances.cover(drafts) else quota
-        rows = await self._fetch(drafts[0].workspace, "insert", quota=counted, **columns)
+        rows = await self._fetch_batch(drafts, "insert", quota=counted, **columns)
         if counted is not None:
             self._allowances.counted(_pending_by_asker(drafts, rows), counted)
         stored = {Ref(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
@@ -481,25 +494,14 @@ class PostgresStore:
         return dict(zip([draft.ref for draft in replacing], found, strict=True))
 
     async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
-        results: list[Question | None] = [None] * len(moves)
-        refs = [move.question.ref for move in moves]
-        rounds = _rounds(refs)
-        for places in rounds:
-            batch = [moves[place] for place in places]
-            workspace = batch[0].question.workspace
-            try:
-                rows = await self._fetch(workspace, "settle", **_columns(map(move_values, batch)))
-            except StoreUnavailable as error:
-                error.refused = (
-                    error.refused and len(rounds) == 1
-                )  # otherwise an earlier round may have been committed
-                raise
-            accepted = {(row["workspace"], row["id"]): row for row in rows}
-            for place, move in zip(places, batch, strict=True):
-                row = accepted.get(refs[place])
-                if row is not None:
-                    results[place] = moved_question(move, row)
-        return results
+        """Make at most one move on each question."""
+        questions = [move.question for move in moves]
+        rows = await self._fetch_batch(questions, "settle", **_columns(map(move_values, moves)))
+        accepted = {(row["workspace"], row["id"]): row for row in rows}
+        found = [accepted.get(question.ref) for question in questions]
+        return [
+            None if row is None else moved_question(move, row) for move, row in zip(moves, found, strict=True)
+        ]
 
     async def _may_remove(self) -> bool:
         """Whether this login may remove old questions; if not, log once who may."""
@@ -515,10 +517,10 @@ class PostgresStore:
         return self._removes
 
     async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
-        rows = await self._fetch(refs[0].workspace, "read", **_places(refs))
+        rows = await self._fetch_batch(refs, "read", **_places(refs))
         found = {Ref(row["workspace"], row["id"]): stored_question(row) for row in rows}
         if missing := [ref for ref in refs if ref not in found]:
-            rows = await self._fetch(refs[0].workspace, "read_archived", **_places(missing))
+            rows = await self._fetch_batch(missing, "read_archived", **_places(missing))
             found.update((Ref(row["workspace"], row["id"]), stored_question(row)) for row in rows)
         return [found.get(ref) for ref in refs]
 
@@ -529,10 +531,7 @@ class PostgresStore:
         found: dict[tuple[str, str, str], Question] = {}
         for name in ("read_by_key", "read_archived_by_key"):
             if missing := [key for key in keys if key not in found]:
-                named = dict(
-                    zip(("workspaces", "owners", "keys"), map(list, zip(*missing, strict=True)), strict=True)
-                )
-                rows = await self._fetch(missing[0][0], name, **named)
+                rows = await self._fetch_by_keys(missing, name)
                 found.update(
                     ((row["workspace"], row["owner"], row["key"]), stored_question(row)) for row in rows
                 )
@@ -543,21 +542,26 @@ class PostgresStore:
     async def _read_joined(
         self, keys: Sequence[tuple[str, str, str]]
     ) -> dict[tuple[str, str, str], Question]:
-        named = dict(zip(("workspaces", "owners", "keys"), map(list, zip(*keys, strict=True)), strict=True))
-        rows = await self._fetch(keys[0][0], "joined", **named)
-        questions = await self._read([Ref(keys[0][0], row["id"]) for row in rows]) if rows else ()
+        rows = await self._fetch_by_keys(keys, "joined")
+        questions = await self._read([Ref(row["workspace"], row["id"]) for row in rows]) if rows else ()
         return {
-            (question.workspace, row["owner"], row["name"]): question
+            (row["workspace"], row["owner"], row["name"]): question
             for row, question in zip(rows, questions, strict=True)
             if question is not None
         }
 
+    async def _fetch_by_keys(self, keys: Sequence[tuple[str, str, str]], name: str) -> list[Any]:
+        workspaces, owners, names = map(list, zip(*keys, strict=True))
+        return await self._database.fetch_batch(
+            workspaces, STATEMENTS[name], workspaces=workspaces, owners=owners, keys=names
+        )
+
     async def _read_outcomes(self, refs: Sequence[Ref]) -> Sequence[Any]:
         """Rows of what is settled or does not exist, None for what is pending."""
-        rows = await self._fetch(refs[0].workspace, "outcomes", **_places(refs))
+        rows = await self._fetch_batch(refs, "outcomes", **_places(refs))
         found = {Ref(row["workspace"], row["id"]): row for row in rows}
         if missing := [ref for ref, row in found.items() if row["status"] is None]:
-            rows = await self._fetch(refs[0].workspace, "read_archived", **_places(missing))
+            rows = await self._fetch_batch(missing, "read_archived", **_places(missing))
             found.update((Ref(row["workspace"], row["id"]), row) for row in rows)
         return [found.get(ref) for ref in refs]
 
@@ -586,6 +590,12 @@ class PostgresStore:
         return await self._database.fetch_in(
             workspace, STATEMENTS[name], **{"workspace": workspace, **values}
         )
+
+    async def _fetch_batch(
+        self, items: Iterable[Draft | Question | Ref], name: str, /, **values: Any
+    ) -> list[Any]:
+        workspaces = {item.workspace for item in items}
+        return await self._database.fetch_batch(workspaces, STATEMENTS[name], **values)
 
 
 def _event(row: Any) -> Event:

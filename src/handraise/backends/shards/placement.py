@@ -116,8 +116,8 @@ class ShardRouter:
 
         async def together(shard: Shard, places: Sequence[int]) -> None:
             parts = _parts(places, items, workspace_of)
-            if len(parts) == 1 or await shard.has_row_security():
-                await _all([by_itself(part) for part in parts])
+            if len(parts) == 1:
+                await by_itself(places)
                 return
             own = [items[place] for place in places]
             try:

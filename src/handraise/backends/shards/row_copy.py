@@ -59,8 +59,7 @@ class Table:
 async def enter(connected: Connected, workspace: str) -> None:
     """Enter a workspace until the end of the transaction, as its mover."""
     await connected.execute(
-        "select set_config('handraise.workspace', $1, true), set_config('handraise.moving', 'on', true)",
-        workspace.encode().hex(),
+        "select handraise.set_workspace($1), set_config('handraise.moving', 'on', true)", workspace
     )
 
 

@@ -90,10 +90,6 @@ class Shard:
         rows = await database.fetch(STATEMENTS["elsewhere"], workspaces=list(workspaces))
         return {row["workspace"] for row in rows}
 
-    async def has_row_security(self) -> bool:
-        """Whether each workspace has its own transactions here."""
-        return (await self.opened()).database.has_row_security
-
     async def opened(self) -> Opened:
         """The shard's ports, opened by the first caller that needs them."""
         if self._opened is None:

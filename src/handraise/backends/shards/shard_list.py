@@ -72,7 +72,7 @@ async def _raise_fences(shard: Connection) -> None:
 
 async def _adopt(known: Connection, workspace: str, number: int) -> int:
     """Record that a workspace lives on a shard, unless it has one; return the shard it lives on."""
-    await known.execute("select set_config('handraise.workspace', $1, true)", workspace.encode().hex())
+    await known.execute("select handraise.set_workspace($1)", workspace)
     statement = STATEMENTS["adopt"]
     shard: int = await known.fetchval(
         statement.numbered, *statement.arguments(workspace=workspace, number=number)
