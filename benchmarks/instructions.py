@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from benchmarks import bare
 from benchmarks.harness import Run, loop_factory, main
@@ -65,7 +66,9 @@ async def measure(run: Run) -> None:
     if not shutil.which("valgrind"):
         run.remark("valgrind is not installed: nothing is counted")
         return
-    short, more, callers = (run.options[name] for name in ("short", "more", "callers"))
+    short: int = run.options["short"]
+    more: int = run.options["more"]
+    callers: int = run.options["callers"]
     async with own_database() as address:
         await make_pairs("desk", address, callers, 8)  # the tables exist, and modules are compiled
 
@@ -73,7 +76,7 @@ async def measure(run: Run) -> None:
             least = await counted(way, address, short, callers)
             return (await counted(way, address, short + more, callers) - least) / more
 
-        await run.mixed({f"{way}_instructions_per_pair": lambda way=way: per_pair(way) for way in WAYS})
+        await run.mixed({f"{way}_instructions_per_pair": partial(per_pair, way) for way in WAYS})
 
 
 if __name__ == "__main__":
@@ -81,4 +84,12 @@ if __name__ == "__main__":
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(make_pairs(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
     else:
-        main(measure, RATIOS, rounds=1, quick_rounds=1, short=(1_000, 500), more=(3_000, 1_000), callers=(256, 256))
+        main(
+            measure,
+            RATIOS,
+            rounds=1,
+            quick_rounds=1,
+            short=(1_000, 500),
+            more=(3_000, 1_000),
+            callers=(256, 256),
+        )
