@@ -105,9 +105,17 @@ def draft_columns(drafts: Sequence[Draft]) -> dict[str, list[Any] | None]:
     return columns | dict.fromkeys(_POLICY_COLUMNS) | {"policy_version": [0] * len(drafts)}
 
 
+def draft_rows(drafts: Sequence[Draft]) -> list[dict[str, Any]]:
+    """Drafts as the columns of their rows, one row for each."""
+    columns = draft_columns(drafts)
+    nulls = [None] * len(drafts)
+    values = zip(*(nulls if column is None else column for column in columns.values()), strict=True)
+    return [dict(zip(columns, each, strict=True)) for each in values]
+
+
 def draft_values(draft: Draft) -> dict[str, Any]:
     """A draft as the columns of its row."""
-    return {name: None if column is None else column[0] for name, column in draft_columns([draft]).items()}
+    return draft_rows([draft])[0]
 
 
 def _column(values: Sequence[Any]) -> list[Any] | None:
