@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -173,6 +173,15 @@ async def coalesced(
     at_most: int = 500,
 ) -> float:
     """The same with concurrent calls gathered: calls that come while a batch commits make up the next batch."""
+    async with coalescing(address, work, connections=connections, at_most=at_most) as call:
+        return await rate([call] * callers, seconds)
+
+
+@asynccontextmanager
+async def coalescing(
+    address: str, work: Sequence[Sent], *, connections: int = 1, at_most: int = 500
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """A function that makes all statements of `work` for a new question, each in a batch with those of other callers."""
     new_id = uuid7_ids()
     waiting: dict[Sent, list[tuple[Row, asyncio.Future[None]]]] = {sent: [] for sent in work}
     stirred = asyncio.Event()
@@ -201,10 +210,9 @@ async def coalesced(
     # In a group, so that a failing statement ends all of it: otherwise no caller would know.
     async with connected(address, connections) as opened, asyncio.TaskGroup() as group:
         sending = [group.create_task(keep_sending(each)) for each in opened]
-        per_second = await rate([call] * callers, seconds)
+        yield call
         for task in sending:
             task.cancel()
-    return per_second
 
 
 def clients_for(run: Run) -> tuple[int, ...]:

@@ -1,98 +1,95 @@
-"""Instructions for each HTTP request, counted by valgrind's callgrind: they do not depend on what else the machine does.
+"""How many processor instructions an ask-and-answer pair costs the process that makes it, next to bare coalesced asyncpg.
 
-    python -m benchmarks.instructions [PAIRS]
-
-`handraise serve` and the bare ASGI application run under callgrind, one after the other, and 64 callers with their own keys
-make pairs. What starting costs is not counted. This takes some minutes; valgrind must be installed.
+Counted by valgrind's callgrind, so the figure does not depend on what else the machine does. Each way is counted at two
+lengths, and the difference is divided by the pairs between them: start-up, and what is done once, drop out. PostgreSQL
+and the kernel are not counted. Both use the same event loop, statements and number of callers; under callgrind a
+process is some fifty times slower, so its batches are as large as they can be.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import subprocess
+import shutil
 import sys
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from functools import partial
 
-from benchmarks.http import Credentials, Server, make_credentials
-from support.command import environment
+from benchmarks import bare
+from benchmarks.harness import Run, loop_factory, main
+from handraise import open_desk
 from support.database import own_database
-from support.raw_http import Caller
 
-CALLERS = 64
-SERVERS = {
-    "handraise serve": ["-m", "handraise", "serve", "--port", "0"],
-    "bare ASGI": ["-m", "benchmarks.bare_asgi", "ADDRESS"],
-}
+RATIOS = {"ratio_of_instructions": ("desk_instructions_per_pair", "bare_instructions_per_pair")}
+WAYS = ("desk", "bare")
 
 
-async def count(command: Sequence[str], address: str, known: Sequence[Credentials], pairs: int) -> float:
-    """The instructions of each request of these pairs."""
-    with tempfile.TemporaryDirectory() as folder:
-        counts = Path(folder) / "counts"
-        process = subprocess.Popen(
-            [
-                *("valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", sys.executable),
-                *(address if each == "ADDRESS" else each for each in command),
-            ],
-            env=environment(address, rate_limit="1000000/second"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        try:
-            server = Server(await asyncio.to_thread(_listening, process), process.pid, known)
-            await _make(server, 2 * CALLERS)
-            _dump(process)
-            await _make(server, pairs)
-            _dump(process)
-        finally:
-            process.kill()
-            process.communicate()
-        found = re.findall(r"^(?:summary|totals): (\d+)", Path(f"{counts}.2").read_text(), re.MULTILINE)
-    return int(found[-1]) / (2 * pairs)
+async def make_pairs(way: str, address: str, count: int, callers: int) -> None:
+    """Ask and answer this often, through a desk or without one."""
+    left = iter(range(count))
+
+    async def keep_calling(pair: Callable[[], Awaitable[object]]) -> None:
+        for _ in left:
+            await pair()
+
+    if way == "desk":
+        async with open_desk(address, workspace="bench") as desk:
+
+            async def pair() -> None:
+                await desk.answer(await bare.ask(desk), "Canary", by="ana")
+
+            await asyncio.gather(*(keep_calling(pair) for _ in range(callers)))
+    else:
+        both = await bare.desk_pair(address)
+        async with bare.coalescing(address, both, at_most=64) as call:
+            await asyncio.gather(*(keep_calling(call) for _ in range(callers)))
 
 
-def _listening(process: subprocess.Popen[str]) -> str:
-    """Where a server listens, as soon as it says so."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if found := re.search(r"(?:Listening\s+http://127.0.0.1:|^)(\d+)$", line.strip()):
-            return f"http://127.0.0.1:{found[1]}"
-    raise RuntimeError("the server did not start")
+async def counted(way: str, address: str, count: int, callers: int) -> int:
+    """The instructions of a process that makes this many pairs."""
+    process = await asyncio.create_subprocess_exec(
+        *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+        *(sys.executable, "-m", "benchmarks.instructions", way, address, str(count), str(callers)),
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    found = re.search(r"Collected : (\d+)", said.decode())
+    if process.returncode or found is None:
+        raise RuntimeError(f"valgrind failed: {said.decode()[-2_000:]}")
+    return int(found[1])
 
 
-def _dump(process: subprocess.Popen[str]) -> None:
-    """Write the counts so far to the next file, and begin again."""
-    subprocess.run(["callgrind_control", "-d", str(process.pid)], check=True, stdout=subprocess.DEVNULL)
-
-
-async def _make(server: Server, pairs: int) -> None:
-    left = pairs
-
-    async def keep_calling(own: Credentials) -> None:
-        nonlocal left
-        caller, one = Caller([server.address]), Server(server.address, server.process, [own])
-        while left > 0:
-            left -= 1
-            await one.answer(caller, await one.ask(caller))
-        caller.close()
-
-    await asyncio.gather(*map(keep_calling, server.credentials))
-
-
-async def main(pairs: int) -> None:
-    """Count for each server, and print."""
+async def measure(run: Run) -> None:
+    """Count both ways at two lengths in each round."""
+    if not shutil.which("valgrind"):
+        run.remark("valgrind is not installed: nothing is counted")
+        return
+    short: int = run.options["short"]
+    more: int = run.options["more"]
+    callers: int = run.options["callers"]
     async with own_database() as address:
-        known = await make_credentials(address, CALLERS)
-        for name, command in SERVERS.items():
-            print(
-                f"{name:16} {await count(command, address, known, pairs):12,.0f} instructions a request",
-                flush=True,
-            )
+        await make_pairs("desk", address, callers, 8)  # the tables exist, and modules are compiled
+
+        async def per_pair(way: str) -> float:
+            least = await counted(way, address, short, callers)
+            return (await counted(way, address, short + more, callers) - least) / more
+
+        await run.mixed({f"{way}_instructions_per_pair": partial(per_pair, way) for way in WAYS})
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 500))
+    if sys.argv[1:2] and sys.argv[1] in WAYS:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(make_pairs(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    else:
+        main(
+            measure,
+            RATIOS,
+            rounds=1,
+            quick_rounds=1,
+            short=(1_000, 500),
+            more=(3_000, 1_000),
+            callers=(256, 256),
+        )

@@ -52,6 +52,11 @@ class Recording(sqlite3.Connection):
             self.transactions[-1].append((sql, values))
         return super().execute(sql, values)
 
+    def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
+        """Record the statement with each of the rows, then run it."""
+        self.transactions[-1] += [(sql, dict(values)) for values in rows]
+        return super().executemany(sql, rows)
+
 
 async def desk_transactions(address: str) -> tuple[str, Transaction, Transaction]:
     """What a desk writes for an ask and for its answer, and the id it is about."""

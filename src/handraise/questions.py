@@ -1,5 +1,7 @@
 """Questions, and what belongs to them: options, limits, bulk and standing answers, votes, timelines, messages, grants, rulings."""
 
+from typing import Any
+
 from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
 from handraise.model.drafting import Limits, QuestionOptions
@@ -13,7 +15,6 @@ from handraise.model.rulings import Match, Ruling
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.thread_messages import ThreadMessage
 from handraise.model.timelines import Escalation, Timeline
-from handraise.wire.records import question_to_dict
 
 __all__ = [
     "VIEWS",
@@ -46,3 +47,10 @@ __all__ = [
     "Vote",
     "question_to_dict",
 ]
+
+
+def question_to_dict(question: Question) -> dict[str, Any]:
+    """A question as the HTTP API writes it, ready for `json.dumps`; the asker's private `state` is left out."""
+    from handraise.wire.records import QuestionRecord  # noqa: PLC0415 -- only who writes questions needs the records
+
+    return QuestionRecord.of(question, with_state=False).model_dump(mode="json", exclude_none=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from handraise.model.errors import MissingExtra
-
 SERVER_COMMANDS = frozenset(
     {
         "audit",
@@ -39,13 +37,19 @@ def main() -> None:
     except ModuleNotFoundError as error:
         # Only a third-party package can be missing.
         _exit_without((error.name or "typer").partition(".")[0])
-    except MissingExtra as error:
+    except ImportError as error:
+        from handraise.model.errors import MissingExtra  # noqa: PLC0415 -- slow, and seldom needed
+
+        if not isinstance(error, MissingExtra):
+            raise
         _exit_without(error.package)
     run(app)
 
 
 def _exit_without(package: str) -> NoReturn:
     """Say which extra the command needs, and exit."""
+    from handraise.model.errors import MissingExtra  # noqa: PLC0415 -- slow, and seldom needed
+
     command = " ".join(sys.argv[1:2])
     extra = "server" if command in SERVER_COMMANDS else "cli"
     sys.stderr.write(

@@ -1,7 +1,7 @@
 """Every command, and how they end.
 
-A command is imported only when it is used: those that need the server take seconds, and neither `handraise
-ask` in a script nor `handraise --help` needs them.
+A command is imported only when it is used, and so is what commands have in common: those that need the server take
+seconds, and neither `handraise ask` in a script nor `handraise --version` needs them.
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from handraise import __version__
-from handraise.cli.exit_codes import EXPECTED, exit_of
-from handraise.cli.terminal_locale import terminal_locale
-from handraise.cli.terminal_texts import shown_lines
-from handraise.presentation.translation import use_locale
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "ask": ("ask_commands", "ask", "Ask a person, and print the answer."),
@@ -242,11 +239,29 @@ def run(app: typer.Typer) -> None:
     """Run the command line. An expected error is one sentence, without a traceback."""
     try:
         app(prog_name="handraise")
-    except EXPECTED as error:
-        with use_locale(terminal_locale()):
-            text, code = exit_of(error)
-        typer.echo("\n".join(shown_lines(text)), err=True)
-        sys.exit(code)
+    except Exception as error:
+        from handraise.cli.exit_codes import EXPECTED  # noqa: PLC0415
+
+        if not isinstance(error, EXPECTED):
+            raise
+        _exit_with(error)
+
+
+def _exit_with(error: Exception) -> NoReturn:
+    from handraise.cli.exit_codes import exit_of  # noqa: PLC0415
+    from handraise.cli.terminal_texts import shown_lines  # noqa: PLC0415
+
+    with _terminal_language():
+        text, code = exit_of(error)
+    typer.echo("\n".join(shown_lines(text)), err=True)
+    sys.exit(code)
+
+
+def _terminal_language() -> AbstractContextManager[None]:
+    from handraise.cli.terminal_locale import terminal_locale  # noqa: PLC0415
+    from handraise.presentation.translation import use_locale  # noqa: PLC0415
+
+    return use_locale(terminal_locale())
 
 
 def _empty_app() -> typer.Typer:
@@ -300,4 +315,4 @@ def _common(
     ] = False,
 ) -> None:
     del version  # its callback has done it
-    context.with_resource(use_locale(terminal_locale()))
+    context.with_resource(_terminal_language())

@@ -146,11 +146,12 @@ class KeyedBatcher(Generic[Item, Result]):
         if self._closed:
             raise DeskClosed
         key = self._key_of(item)
-        if key not in self._batchers:
+        batcher = self._batchers.get(key)
+        if batcher is None:
             if len(self._batchers) >= _MAX_BATCHERS:
                 self._batchers = {key: calls for key, calls in self._batchers.items() if not calls.is_idle}
-            self._batchers[key] = self._new()
-        return self._batchers[key].submit(item)
+            batcher = self._batchers[key] = self._new()
+        return batcher.submit(item)
 
     async def close(self) -> None:
         """See `Batcher`."""

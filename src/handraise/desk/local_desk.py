@@ -115,7 +115,8 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
         draft = self._draft(prompt, options)
-        if options.get("check_recipients", True):
+        engine = self._engine
+        if (draft.recipients or draft.steps) and options.get("check_recipients", True):
             await self._check_recipients(draft)
         if draft.replaces is not None:
             await self._check_replaced(draft, draft.replaces)
@@ -134,8 +135,8 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             await self._engine.notify_settled([Ref(self._workspace, result.replaces)])
             if result.follows is not None:  # perhaps the question that it replaces
                 result = await self.get(result.id)
-        self._engine.remember(result)
-        self._engine.notify_feed(self._workspace)
+        engine.remember(result)
+        engine.notify_feed(self._workspace)
         if (
             result.heartbeat is not None and result.id != draft.id
         ):  # it was asked before, and its asker is back
@@ -155,11 +156,13 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
 
     async def _insert(self, draft: Draft) -> Inserted:
         """Let the policy decide, and register the question; decide again if the policy has changed meanwhile."""
-        engine, until = self._engine, time.monotonic() + PATIENCE
+        engine, until = self._shared, time.monotonic() + PATIENCE
         is_refused = False
         while True:
             try:
-                decided = await with_working_time(await engine.policies.apply(draft), engine.recipients)
+                decided = await engine.policies.apply(draft)
+                if decided.steps:
+                    decided = await with_working_time(decided, engine.recipients)
             except InvalidQuestion:
                 stored = await engine.read(draft.ref) or (draft.key and await self._by_key(draft.key))
                 if stored:
@@ -169,7 +172,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
                 is_refused = True  # perhaps by an older version of the policy
                 engine.policies.forget(draft.workspace)
                 continue
-            if added := await self._deputies(decided):
+            if decided.recipients and (added := await self._deputies(decided)):
                 decided = redrafted(decided, added=added)
             result = await engine.insert.submit(decided)
             if not isinstance(result, PolicyChanged) or time.monotonic() > until:
@@ -269,7 +272,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         check_provenance(self._limits, provenance)
         try:
             canonical = check_answer(question.form, value)
-            await self._engine.attachments.refer_answer(question, canonical, responder, self._limits)
+            await self._shared.attachments.refer_answer(question, canonical, responder, self._limits)
         except InvalidAnswer as misfit:
             kept = keepable(self._limits, value)
             tried = await self._move(

@@ -115,9 +115,9 @@ class QuestionAccess(Desk):
         store's clock says whether the end of a new grant is past: that is the reason if the question has not changed.
         """
         ends = move.new_grant is not None and move.new_grant.until is not None
-        followers = await self._followers(move)
+        followers = () if move.question.topic is None else await self._followers(move)
         began, pause, steps_before = time.monotonic(), 0.0, None
-        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:
+        while (moved := self._notify_moved(await self._shared.settle.submit(move))) is None:
             question = await self._pending_question(move.question.id)
             if move.kind == "reply" and not question.asked_back:
                 raise NothingToReply(question.id)
@@ -139,13 +139,13 @@ class QuestionAccess(Desk):
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
             move, steps_before = replace(move, question=question), steps
-        if moved.outcome is not None:
-            await self._engine.notify_settled(followers)
+        if followers and moved.outcome is not None:
+            await self._shared.notify_settled(followers)
         return moved
 
     async def _followers(self, move: Move) -> Sequence[Ref]:
         """The questions that end with this one, if it ends. A wait for one that comes later finds out by itself."""
-        if move.question.topic is None or move.kind not in VOTES:
+        if move.kind not in VOTES:
             return ()
         return [each.ref for each in await self._engine.store.followers(move.question.ref, limit=_FOLLOWERS)]
 
@@ -158,12 +158,13 @@ class QuestionAccess(Desk):
         """Notify waits and followers of a moved question; return it with its URL."""
         if moved is None:
             return None
-        self._engine.remember(moved)
-        self._engine.notify_feed(self._workspace)
+        engine = self._shared
+        engine.remember(moved)
+        engine.notify_feed(self._workspace)
         if moved.outcome is not None:
             ref = moved.ref
-            self._engine.waiters.resolve(ref, moved.outcome)
-            self._engine.hints.add(ref)
+            engine.waiters.resolve(ref, moved.outcome)
+            engine.hints.add(ref)
         return self._with_url(moved)
 
     def _with_url(self, question: Question) -> Question:

@@ -6,7 +6,6 @@ It fails closed: if something is wrong, nothing is registered, and nothing is tr
 from __future__ import annotations
 
 import difflib
-import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -85,7 +84,7 @@ _MOST_ATTEMPTS = 1_000_000
 _LONGEST_UNDO = timedelta(minutes=1)
 _SHORTEST_HEARTBEAT = timedelta(seconds=10)
 _LONGEST_HEARTBEAT = timedelta(days=30)
-_FEW, _SHORT = 20, 500
+_FEW, _SHORT, _MOST_USUAL = 20, 500, 1_000
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     # The usual types come first: checking against an abstract one takes ten times as long.
     "choices": ("a list of options", (list, tuple, Sequence)),
@@ -164,6 +163,8 @@ class QuestionOptions(TypedDict, total=False):
 
 
 _OPTIONS = frozenset(QuestionOptions.__annotations__)
+_ONLY_FORM = frozenset({"choices", "form"})
+"""The options of the usual question: nothing else of it needs to be checked."""
 _GROUP_SPELT = re.compile(r"\s*group\s*:\s*(.*?)\s*", re.IGNORECASE)
 """A group, also if it is misspelt in a common way: with spaces, or with a capital letter."""
 _MEANT = {
@@ -182,19 +183,24 @@ def compose(
     """The draft of a question, or `InvalidQuestion` with every problem."""
     if not _OPTIONS.issuperset(options):
         raise TypeError(_unknown_option(min(options.keys() - _OPTIONS)))
-    mistyped = list(_type_problems(options))
-    if mistyped:
+    if not _has_only_texts(options) and (mistyped := list(_type_problems(options))):
         raise InvalidQuestion(mistyped)
-    if problem := _if_exists_problem(options) or _replies_problem(options):
+    is_usual = options.keys() <= _ONLY_FORM
+    if not is_usual and (problem := _if_exists_problem(options) or _replies_problem(options)):
         raise InvalidQuestion([problem])
     form, misfits = _form(options, limits)
+    asked = {"id": new_id, "workspace": workspace, "asker": asker, "prompt": prompt, "form": form}
+    if is_usual:
+        draft = drafted(**asked)
+        problems = [*_name_problems(draft, limits), *_quorum_problems(draft, limits), *misfits]
+        if isinstance(form, Approval):
+            problems += _scope_problems(draft, form)
+        if problems:
+            raise InvalidQuestion(problems)
+        return draft
     timeline = _timeline(options)
     draft = drafted(
-        id=new_id,
-        workspace=workspace,
-        asker=asker,
-        prompt=prompt,
-        form=form,
+        **asked,
         context=options.get("context"),
         state=options.get("state"),
         key=options.get("key"),
@@ -266,10 +272,9 @@ def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[P
     try:
         if "choices" in options:
             choices = options["choices"]
-            texts = [each for each in choices if isinstance(each, str)]
-            if len(texts) == len(choices) <= _FEW and sum(map(len, texts)) <= _SHORT:
-                return _usual_choice(tuple(texts), limits)
-            return _choice(choices, limits)
+            if len(choices) > _FEW or not _are_texts(choices):
+                return _choice(choices, limits)
+            return _usual_choice(tuple(map(str, choices)), limits)
         form = form_from(options["form"]) if "form" in options else Open()
     except pydantic.ValidationError as error:
         raise InvalidQuestion(
@@ -290,8 +295,29 @@ def _choice(choices: Sequence[str | Option], limits: Limits) -> tuple[Choice, Se
     return form, tuple(_form_problems(form, "form", limits))
 
 
-_usual_choice = functools.lru_cache(maxsize=1_000)(_choice)
-"""The same for a few short texts, cached because a program mostly asks with the same ones again."""
+_USUAL: dict[tuple[str, ...], tuple[Limits, tuple[Choice, Sequence[Problem]]]] = {}
+"""Choices of a few short texts, cached because a program mostly asks with the same ones again."""
+
+
+def _usual_choice(texts: tuple[str, ...], limits: Limits) -> tuple[Choice, Sequence[Problem]]:
+    known = _USUAL.get(texts)
+    if known is not None and known[0] is limits:
+        return known[1]
+    made = _choice(texts, limits)
+    if sum(map(len, texts)) <= _SHORT:
+        if len(_USUAL) >= _MOST_USUAL:
+            _USUAL.clear()
+        _USUAL[texts] = (limits, made)
+    return made
+
+
+def _are_texts(choices: object) -> bool:
+    return isinstance(choices, (list, tuple)) and {*map(type, choices)} <= {str}
+
+
+def _has_only_texts(options: QuestionOptions) -> bool:
+    """Whether the only option is a list of texts to choose from, as usual."""
+    return len(options) == 1 and "choices" in options and _are_texts(options["choices"])
 
 
 def _timeline(options: QuestionOptions) -> Timeline | None:
@@ -344,10 +370,23 @@ def _span_problems(path: str, span: Span, shortest: timedelta, longest: timedelt
             yield Problem(path, f"expected between {least:g}{' seconds' if least else ''} and {most}")
 
 
+def _name_problems(draft: Draft, limits: Limits) -> Sequence[Problem]:
+    """What is wrong with the parts that every question has."""
+    return (
+        *_text_problems("prompt", draft.prompt, limits.prompt),
+        *_text_problems("asker", draft.asker, limits.name),
+        *_text_problems("workspace", draft.workspace, limits.name),
+    )
+
+
+def _quorum_problems(draft: Draft, limits: Limits) -> Sequence[Problem]:
+    if 1 <= draft.quorum <= limits.recipients:
+        return ()
+    return [Problem("quorum", f"between 1 and {limits.recipients} people must agree")]
+
+
 def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
-    yield from _text_problems("prompt", draft.prompt, limits.prompt)
-    yield from _text_problems("asker", draft.asker, limits.name)
-    yield from _text_problems("workspace", draft.workspace, limits.name)
+    yield from _name_problems(draft, limits)
     for name in ("key", "conversation", "tool_call", "trace", "replaces", "topic"):
         if (value := getattr(draft, name)) is not None:
             yield from _text_problems(name, value, limits.name)
@@ -363,8 +402,7 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         yield Problem("recipients", f"at most {limits.recipients} are possible, not {len(draft.recipients)}")
     if draft.recipients == (draft.asker,):
         yield Problem("recipients", "the asker cannot answer, so nobody could")
-    if not 1 <= draft.quorum <= limits.recipients:
-        yield Problem("quorum", f"between 1 and {limits.recipients} people must agree")
+    yield from _quorum_problems(draft, limits)
     if draft.recipients and draft.quorum > 1:
         escalated = (name for step in draft.steps for name in step.to)
         others = {*draft.recipients, *escalated} - {draft.asker}

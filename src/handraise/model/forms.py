@@ -193,9 +193,23 @@ AnyForm = Annotated[
 FORM: pydantic.TypeAdapter[AnyForm] = pydantic.TypeAdapter(AnyForm)
 
 
+_TEXTS: dict[int, tuple[AnyForm, str]] = {}
+"""The stored texts of forms by their identities. A form in here is kept, so that no other one gets its identity."""
+_MOST_TEXTS = 1_000
+_UNCHANGING = (Choice, MultiChoice, Open, Confirm)
+
+
 def form_to_json(form: AnyForm) -> str:
-    """The stored text of a form."""
-    return form.model_dump_json(exclude_defaults=False, exclude_none=True)
+    """The stored text of a form. It is kept if the form has no part that could change, as a dictionary could."""
+    known = _TEXTS.get(id(form))
+    if known is not None:
+        return known[1]
+    text = form.model_dump_json(exclude_defaults=False, exclude_none=True)
+    if type(form) in _UNCHANGING:
+        if len(_TEXTS) >= _MOST_TEXTS:
+            _TEXTS.clear()
+        _TEXTS[id(form)] = (form, text)
+    return text
 
 
 def form_from_json(text: str | bytes) -> AnyForm:

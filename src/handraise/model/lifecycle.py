@@ -147,12 +147,14 @@ def answer_move(
     grant_id: str | None = None,
 ) -> Move:
     """Make the move that gives a checked, canonical answer; `grant_id` is the id of the grant it may create."""
-    record = {"value": value, "by": responder.id, **provenance.record()}
+    record: dict[str, Json] = {"value": value, "by": responder.id}
+    if provenance is not UNKNOWN:
+        record = _without_none(record | provenance.record())
     return Move(
         question=question,
         kind="answer",
         responder=responder,
-        record=_without_none(record),
+        record=record,
         ballot=ballot_of(question.form, value) if question.takes_votes else "",
         negative=is_denial(question.form, value),
         seen=(provenance.seen or 0) if is_approval(question.form, value) else None,

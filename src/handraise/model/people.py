@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -33,7 +34,15 @@ class Responder:
 
 def responder_of(by: str | Responder) -> Responder:
     """Return the responder; refuse names that could be mistaken for something else."""
-    responder = Responder(by) if isinstance(by, str) else by
+    return _named(by) if isinstance(by, str) else _checked(by)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _named(name: str) -> Responder:
+    return _checked(Responder(name))
+
+
+def _checked(responder: Responder) -> Responder:
     if not responder.id.strip():
         raise PermissionDenied(responder.id, "an answer needs the name of the person who gives it")
     if responder.id == ANYONE:

@@ -399,13 +399,13 @@ def definition_parts(draft: Draft) -> dict[str, Json]:
     return parts if draft.ruling is None else parts | draft.ruling.asked
 
 
-_WITHOUT_POLICY: dict[str, Any] = {"added": (), "needs": (), "evidence": None, "ruling": None}
+_UNLESS_GIVEN = {each.name: each.default for each in fields(Draft) if each.default is not MISSING}
 _UNLESS_SAID = {each.name: each.default for each in fields(Question) if each.default is not MISSING}
 
 
 def drafted(**values: Any) -> Draft:
-    """A draft with a value for each of its fields that an asker gives."""
-    return _made(Draft, {**_WITHOUT_POLICY, **values})
+    """A draft with a value for each of its fields that has no default."""
+    return _made(Draft, {**_UNLESS_GIVEN, **values})
 
 
 def redrafted(draft: T, **changes: Any) -> T:

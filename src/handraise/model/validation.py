@@ -64,6 +64,8 @@ def check_answer(form: AnyForm, value: Json) -> Json:
 
 def value_problems(value: Json) -> list[Problem]:
     """Problems of a value that cannot answer any form: it is not JSON, or it is too large."""
+    if isinstance(value, str) and text_problem(value) is None and _is_small_enough(value):
+        return []
     problems = _bounded(list(json_problems(value, "", depth=_MAX_DEPTH)))
     if not problems and not _is_small_enough(value):
         problems.append(Problem("", f"is larger than {MAX_ANSWER:,} bytes"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -32,6 +33,7 @@ class Bus(Protocol):
         ...
 
 
+@functools.lru_cache(maxsize=1_000)
 def feed_of(workspace: str) -> Ref:
     """The topic of a workspace's feed: no question has an empty id."""
     return Ref(workspace, "")

@@ -311,11 +311,6 @@ class QuestionRecord(Record):
         )
 
 
-def question_to_dict(question: Question) -> dict[str, Any]:
-    """A question as the HTTP API writes it, ready for `json.dumps`; the asker's private `state` is left out."""
-    return QuestionRecord.of(question, with_state=False).model_dump(mode="json", exclude_none=True)
-
-
 class QuestionPage(Record):
     """Some questions; `next` is the `after` of the next page, if there may be one."""
 

@@ -84,8 +84,8 @@ posted as (
     select
         coalesce(:now::timestamptz, now()),
         coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
-        max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
-        trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, shared,
+        max_attempts, coalesce(quorum, 1), coalesce(veto, false), workspace, id, asker, key, conversation, tool_call,
+        trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, coalesce(shared, false),
         replies, replaces, topic, topic_key, added::jsonb, needs::jsonb, evidence, ruling::json, coalesce(ended_as, 'pending'),
         case when ended_as is not null then coalesce(:now::timestamptz, now()) end, ended_with::json,
         case when topic_key is not null and ended_as is null then handraise.followed_by(workspace, topic_key) end,

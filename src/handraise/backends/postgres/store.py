@@ -20,11 +20,11 @@ from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.parameters import (
     count_query,
-    draft_values,
+    draft_columns,
     grant_query,
     is_indexed,
     json_text,
-    move_values,
+    move_columns,
     page_query,
     ruling_values,
     settled_query,
@@ -96,6 +96,10 @@ _BEGINNING = {"transaction": "0", "number": -(2**63)}
 _END = {"transaction": str(2**63 - 1), "number": 2**63 - 1}
 """So early that even an event that somebody inserts before the first one is in the feed."""
 _END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
+
+
+_USUAL = {"quorum": 1, "veto": False, "shared": False}
+"""What `insert` takes for a column that is null: an array costs more than that."""
 
 
 class PostgresStore:
@@ -433,21 +437,26 @@ class PostgresStore:
             return await self._insert(drafts, quota=quota)
 
     async def _insert(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
-        # Always in the same order: two batches with the same keys must not wait for each other.
-        ordered = sorted(
-            drafts,
-            key=lambda draft: (draft.workspace, draft.topic_key or "", draft.key_owner, draft.key or ""),
-        )
-        columns = _columns(map(draft_values, ordered))
+        ordered = drafts
+        if any(draft.key is not None or draft.topic is not None for draft in drafts):
+            # Always in the same order: two batches with the same keys must not wait for each other.
+            ordered = sorted(
+                drafts,
+                key=lambda draft: (draft.workspace, draft.topic_key or "", draft.key_owner, draft.key or ""),
+            )
+        columns = draft_columns(ordered)
+        for name, usual in _USUAL.items():
+            if (column := columns[name]) is not None and column.count(usual) == len(column):
+                columns[name] = None
         counted = None if quota is None or self._allowances.cover(drafts) else quota
         rows = await self._fetch_batch(drafts, "insert", quota=counted, **columns)
         if counted is not None:
             self._allowances.counted(_pending_by_asker(drafts, rows), counted)
-        stored = {Ref(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
+        stored = {(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
         refused_by = {Ref(row["workspace"], row["id"]): row for row in rows if row["refused"]}
         results: dict[int, Inserted] = {}
         for place, draft in enumerate(drafts):
-            row = stored.pop(draft.ref, None)
+            row = stored.pop((draft.workspace, draft.id), None)
             if row is not None:
                 results[place] = posted(draft, row["asked_at"], follows=row["follows"])
         known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
@@ -496,7 +505,7 @@ class PostgresStore:
     async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make at most one move on each question."""
         questions = [move.question for move in moves]
-        rows = await self._fetch_batch(questions, "settle", **_columns(map(move_values, moves)))
+        rows = await self._fetch_batch(questions, "settle", **move_columns(moves))
         accepted = {(row["workspace"], row["id"]): row for row in rows}
         found = [accepted.get(question.ref) for question in questions]
         return [
@@ -641,12 +650,6 @@ def _refusal(draft: Draft, row: Any, quota: int) -> QuotaExceeded | PolicyChange
             return Stopped(stop_from_json(json.loads(row["stop"])))
         case _:
             return PolicyChanged(draft.workspace)
-
-
-def _columns(items: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
-    """One array for each column, as a batched statement takes them."""
-    rows = list(items)
-    return dict(zip(rows[0], map(list, zip(*(row.values() for row in rows), strict=True)), strict=True))
 
 
 def _places(refs: Collection[Ref]) -> dict[str, list[str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 import pydantic_core
@@ -59,6 +61,11 @@ def _ruling_text(ruling: Ruling | None) -> str | None:
     return ruling.text if ruling is not None and ruling.is_stored else None
 
 
+@functools.lru_cache(maxsize=1_000)
+def _principals_text(principals: tuple[str, ...]) -> str:
+    return json_text(principals)
+
+
 def _steps_text(steps: tuple[Step, ...]) -> str | None:
     return json_text(steps_to_json(steps)) if steps else None
 
@@ -73,19 +80,51 @@ _WRITERS: dict[Any, Callable[[Any], Any]] = {
     tuple[Attachment, ...]: _attachments_text,
 }
 _HINTS = get_type_hints(Draft, include_extras=True)
-_DRAFT = [(each.name, _WRITERS.get(_HINTS[each.name])) for each in fields(Draft)]
+_DRAFT_FIELDS = tuple(each.name for each in fields(Draft))
+_DRAFT_WRITERS = {name: _WRITERS[_HINTS[name]] for name in _DRAFT_FIELDS if _HINTS[name] in _WRITERS} | {
+    "undo_for": lambda seconds: seconds or None,
+    "added": lambda added: json_text(added) if added else None,
+}
+_POLICY_COLUMNS = ("policy_version", "rule", "ended_as", "ended_with", "standing")
+_draft_fields = attrgetter(*_DRAFT_FIELDS)
+
+
+def draft_columns(drafts: Sequence[Draft]) -> dict[str, list[Any] | None]:
+    """Drafts as the columns of their rows, which have the same names as their fields; None if a column is null in all."""
+    columns = dict(
+        zip(_DRAFT_FIELDS, map(_column, zip(*map(_draft_fields, drafts), strict=True)), strict=True)
+    )
+    for name, write in _DRAFT_WRITERS.items():
+        if (column := columns[name]) is not None:
+            columns[name] = _column([write(value) for value in column])
+    columns["topic_key"] = columns["topic"] and _column([draft.topic_key for draft in drafts])
+    columns["expire_after"] = columns["steps"] and _column([_expire_after(draft.steps) for draft in drafts])
+    if any(draft.ruling is not None for draft in drafts):
+        decided = list(map(policy_values, drafts))
+        return columns | {name: _column([each[name] for each in decided]) for name in _POLICY_COLUMNS}
+    return columns | dict.fromkeys(_POLICY_COLUMNS) | {"policy_version": [0] * len(drafts)}
+
+
+def draft_rows(drafts: Sequence[Draft]) -> list[dict[str, Any]]:
+    """Drafts as the columns of their rows, one row for each."""
+    columns = draft_columns(drafts)
+    nulls = [None] * len(drafts)
+    values = zip(*(nulls if column is None else column for column in columns.values()), strict=True)
+    return [dict(zip(columns, each, strict=True)) for each in values]
 
 
 def draft_values(draft: Draft) -> dict[str, Any]:
-    """A draft as the columns of its row, which have the same names as its fields."""
-    values = {name: write(getattr(draft, name)) if write else getattr(draft, name) for name, write in _DRAFT}
-    last = draft.steps[-1] if draft.steps else None
-    values["undo_for"] = draft.undo_for or None
-    values["topic_key"] = draft.topic_key
-    values["added"] = json_text(draft.added) if draft.added else None
-    values["expire_after"] = last.after.total_seconds() if last and last.ends else None
-    values |= policy_values(draft)
-    return values
+    """A draft as the columns of its row."""
+    return draft_rows([draft])[0]
+
+
+def _column(values: Sequence[Any]) -> list[Any] | None:
+    """The values of a column, or None if all are null: drivers take one null sooner than an array of them."""
+    return None if values[0] is None and values.count(None) == len(values) else list(values)
+
+
+def _expire_after(steps: tuple[Step, ...]) -> float | None:
+    return steps[-1].after.total_seconds() if steps and steps[-1].ends else None
 
 
 def policy_values(draft: Draft) -> dict[str, Any]:
@@ -108,6 +147,13 @@ def ruling_values(ruling: Ruling | None) -> dict[str, Any]:
     }
 
 
+def move_columns(moves: Sequence[Move]) -> dict[str, list[Any] | None]:
+    """Moves as the parameters of the statement that decides them; None if a parameter is null in all."""
+    rows = list(map(move_values, moves))
+    columns = map(_column, zip(*(row.values() for row in rows), strict=True))
+    return dict(zip(rows[0], columns, strict=True))
+
+
 def move_values(move: Move) -> dict[str, Any]:
     """A move as the parameters of the statement that decides it."""
     return {
@@ -115,12 +161,12 @@ def move_values(move: Move) -> dict[str, Any]:
         "id": move.question.id,
         "kind": move.kind,
         "actor": move.by,
-        "principals": json_text(move.responder.principals),
+        "principals": _principals_text(move.responder.principals),
         "record": json_text(move.record),
         "ballot": move.ballot,
         "negative": move.negative,
         "channel": move.channel,
-        "granting": to_json(_new_grant_json(move.new_grant)),
+        "granting": None if move.new_grant is None else json_text(_new_grant_json(move.new_grant)),
         "grant_id": move.grant_id,
         "seen": move.seen,
         "brought": json_text(move.to) if move.to else None,
@@ -305,9 +351,7 @@ def seal_values(seal: Seal) -> dict[str, Any]:
     return {**values, "leaves": b"".join(seal.leaves), "cursors": ",".join(seal.cursors)}
 
 
-def _new_grant_json(new_grant: NewGrant | None) -> Json:
-    if new_grant is None:
-        return None
+def _new_grant_json(new_grant: NewGrant) -> Json:
     return {
         "id": new_grant.id,
         "scope": new_grant.scope,

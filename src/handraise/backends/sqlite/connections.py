@@ -1,32 +1,22 @@
 """Two connections to one SQLite file, each in its own thread: one writes, one reads.
 
-Before they begin, the writers of all processes wait for an advisory lock next to the file. SQLite's own back-off sleeps
-up to 100 ms, and some writers would wait for seconds. With the lock, four processes that post without pause get the
-same number of turns within a tenth, the worst of them after 30 ms.
+Before they begin, the writers of all processes queue at a `WriteLock`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
+from handraise.backends.sqlite.write_lock import WriteLock
 from handraise.model.errors import DeskClosed, StoreUnavailable
 
-if sys.platform != "win32":
-    import fcntl
-
 T = TypeVar("T")
-
-_GLANCE = 0.0005
-"""How long a writer pauses before it tries a taken lock again; it must also notice if its write was cancelled."""
 
 PATIENCE = 30.0
 """How many seconds a write waits for other processes before it is given up."""
@@ -41,7 +31,7 @@ class SqliteConnections:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="handraise-sqlite-read")
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
-        self._gate: int | None = None
+        self._lock = WriteLock(path.with_name(f"{path.name}-lock"))
         self._file: tuple[int, int] | None = None
         self._closing = False
 
@@ -52,7 +42,7 @@ class SqliteConnections:
         def transact() -> T:
             if self._writer is None:
                 self._writer = self._connected()
-            with self._turn(lambda: given_up):
+            with self._lock.held(lambda: given_up or self._closing):
                 self._check_file()
                 try:
                     self._writer.execute("begin immediate")
@@ -93,7 +83,7 @@ class SqliteConnections:
         def rewrite() -> bool:
             if self._writer is None:
                 self._writer = self._connected()
-            with self._turn(lambda: False):
+            with self._lock.held(lambda: self._closing):
                 self._check_file()
                 self._writer.execute("vacuum")
                 # Move the write-ahead log into the file, and truncate the log.
@@ -127,33 +117,10 @@ class SqliteConnections:
                 "lost. Close this desk and open it again."
             )
 
-    @contextmanager
-    def _turn(self, given_up: Callable[[], bool]) -> Iterator[None]:
-        """Wait for the lock until it is free, or until the write was cancelled."""
-        if sys.platform == "win32":  # no flock: SQLite's own back-off must be enough there
-            yield
-            return
-        if self._gate is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._gate = os.open(f"{self._path}-lock", flags, 0o600)
-        while True:
-            if given_up() or self._closing:
-                raise StoreUnavailable("The write was given up before its turn came.")
-            try:
-                fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(_GLANCE)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
-
     def _close_writer(self) -> None:
         if self._writer is not None:
             self._writer.close()
-        if self._gate is not None:
-            os.close(self._gate)
+        self._lock.close()
 
     def _close_reader(self) -> None:
         if self._reader is not None:

@@ -13,7 +13,7 @@ from typing import Any
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.sql.parameters import (
     count_query,
-    draft_values,
+    draft_rows,
     grant_query,
     is_indexed,
     move_values,
@@ -43,7 +43,7 @@ from handraise.backends.sql.rows import (
 from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.sqlite.search_index import SqliteSearchIndex
-from handraise.backends.sqlite.statements import run
+from handraise.backends.sqlite.statements import run, run_many
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
@@ -128,8 +128,13 @@ class SqliteStore:
         """Register drafts; see the port."""
 
         def work(connection: sqlite3.Connection) -> list[Inserted]:
-            now = self._now()
-            return [_insert(connection, draft, now, quota) for draft in drafts]
+            now, later, results = self._now(), _Later(connection), []
+            for draft, values in zip(drafts, draft_rows(drafts), strict=True):
+                if quota is not None or draft.topic is not None or draft.replaces is not None:
+                    later.write()  # it depends on those before
+                results.append(_insert(connection, draft, values, now, quota=quota, later=later))
+            later.write()
+            return results
 
         return await self._connections.write(work)
 
@@ -137,8 +142,10 @@ class SqliteStore:
         """Make moves; see the port."""
 
         def work(connection: sqlite3.Connection) -> list[Question | None]:
-            now = self._now()
-            return [_settle(connection, move, now) for move in moves]
+            now, later = self._now(), _Later(connection)
+            results = [_settle(connection, move, now, later) for move in moves]
+            later.write()
+            return results
 
         return await self._connections.write(work)
 
@@ -592,26 +599,63 @@ def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite
     return rows[0] if rows else None
 
 
-def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int | None) -> Inserted:
-    values = draft_values(draft)
+class _Later:
+    """What a transaction writes about several questions at once, in this order: nothing in between depends on it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._rows: dict[str, list[dict[str, Any]]] = {"open": [], "close": [], "log": []}
+
+    def add(self, name: str, **values: Any) -> None:
+        """Run a statement with these values later."""
+        self._rows[name].append(values)
+
+    def log(
+        self,
+        question: Draft,
+        kind: str,
+        now: int,
+        *,
+        actor: str | None,
+        channel: str | None = None,
+        data: Any = None,
+    ) -> None:
+        """Write a line of history later."""
+        about = {"workspace": question.workspace, "id": question.id, "kind": kind, "now": now}
+        self.add("log", **about, actor=actor, channel=channel, data=to_json(data))
+
+    def write(self) -> None:
+        """Write everything now."""
+        for name, rows in self._rows.items():
+            if rows:
+                run_many(self._connection, name, rows)
+                rows.clear()
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    draft: Draft,
+    values: dict[str, Any],
+    now: int,
+    *,
+    quota: int | None,
+    later: _Later,
+) -> Inserted:
     rows = run(connection, "insert", now=now, quota=quota, **values)
     if rows:
         if not values["ended_as"]:
-            run(
-                connection,
-                "open",
-                workspace=draft.workspace,
-                id=draft.id,
-                urgency=urgency_without_expiry(draft),
-                likeness=likeness_of(draft, values["form"]),
-            )
+            urgency, likeness = urgency_without_expiry(draft), likeness_of(draft, values["form"])
+            later.add("open", workspace=draft.workspace, id=draft.id, urgency=urgency, likeness=likeness)
         asked = {"to": list(draft.added)} if draft.added else None
-        _log(connection, draft.ref, "asked", now, actor=draft.asker, data=asked)
+        later.log(draft, "asked", now, actor=draft.asker, data=asked)
         if values["ended_as"]:
             record = from_json(values["ended_with"])
-            _log(connection, draft.ref, values["ended_as"], now, actor=record.get("by"), data=record)
-        _replace(connection, draft, now)
+            later.log(draft, values["ended_as"], now, actor=record.get("by"), data=record)
+        if draft.replaces is not None:
+            later.write()
+            _replace(connection, draft, draft.replaces, now)
         return posted(draft, instant(rows[0]["asked_at"]), follows=rows[0]["follows"])
+    later.write()
     stored = None
     if draft.key is not None:
         named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
@@ -632,11 +676,9 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
     return same_question(draft, stored)
 
 
-def _replace(connection: sqlite3.Connection, draft: Draft, now: int) -> None:
+def _replace(connection: sqlite3.Connection, draft: Draft, replaced: str, now: int) -> None:
     """Withdraw the question that a new one replaces, if it is open."""
-    if draft.replaces is None:
-        return
-    old = Ref(draft.workspace, draft.replaces)
+    old = Ref(draft.workspace, replaced)
     place = {"workspace": old.workspace, "id": old.id}
     rows = run(connection, "replace", actor=draft.asker, replaced_by=draft.id, now=now, **place)
     if rows and rows[0]["is_withdrawn"]:
@@ -684,7 +726,7 @@ def _close_orphan(connection: sqlite3.Connection, ref: Ref, now: int) -> bool:
     return True
 
 
-def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:
+def _settle(connection: sqlite3.Connection, move: Move, now: int, later: _Later) -> Question | None:
     if (
         move.new_grant is not None
         and move.new_grant.until is not None
@@ -697,7 +739,7 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     status = rows[0]["status"]
     place = {"workspace": move.question.workspace, "id": move.question.id}
     if status != "pending":
-        run(connection, "close", **place)
+        later.add("close", **place)
         kind = status
     else:
         kind = _WHILE_PENDING.get(move.kind, "voted")
@@ -715,8 +757,9 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
         run(connection, "put_aside", **place)
     if move.kind in ("ask_back", "reply"):
         run(connection, "turn", asked_back=rows[0]["asked_back"] > 0, **place)
-    _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
-    if status != "pending":
+    later.log(move.question, kind, now, actor=move.by, channel=move.channel, data=data)
+    if status != "pending" and move.question.topic is not None:
+        later.write()
         _end_followers(connection, move.question.ref, move.question.topic_key, now)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)
@@ -724,6 +767,7 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     if status != "pending" and move.negative and ruling is not None and ruling.checked is not None:
         run(connection, "suspend_rule", actor=move.by, now=now, **place)
     if status != "pending" and move.kind in VOTES and ruling is not None and ruling.standing is not None:
+        later.write()
         _contradict(connection, move, ruling.standing, status, now)
     return moved
 
