@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import pytest
 
 from handraise import Answered, Outcome, QuestionNotFound, StillPending
+from handraise.errors import DeskClosed
 from handraise.ports import HintHandler
 from handraise.questions import Ref
 from handraise.waiters import Waiters
@@ -156,6 +157,31 @@ async def test_everything_is_read_again_when_a_hint_says_so_in_the_middle_of_a_p
         records.settled[settled] = YES
         assert await asyncio.wait_for(waits[PLACES.index(settled)], SOON) == YES
         await sent_home(*waits)
+
+
+async def test_waits_that_time_out_together_are_read_together() -> None:
+    records = Records()
+    async with records.waiters(NEVER) as waiters:
+        waits = [asyncio.create_task(waiters.outcome_of(ref, timeout=0.2)) for ref in PLACES[:500]]
+        await until(lambda: sum(map(len, records.reads)) >= len(waits))
+        records.reads.clear()
+        records.settled[PLACES[7]] = YES
+        ends = await asyncio.gather(*waits, return_exceptions=True)
+        assert ends[7] == YES
+        assert all(isinstance(end, StillPending) for end in ends[:7] + ends[8:])
+        assert sum(map(len, records.reads)) == len(waits)
+        assert len(records.reads) < 20
+
+
+async def test_closing_ends_a_last_read_with_the_reason() -> None:
+    records = Records()
+    async with records.waiters(NEVER) as waiters:
+        wait = asyncio.create_task(waiters.outcome_of(PLACES[0], timeout=0.05))
+        await until(lambda: len(records.reads) == 1)
+        records.open.clear()
+        await until(lambda: len(records.reads) == 2)
+    with pytest.raises(DeskClosed):
+        await wait
 
 
 @pytest.mark.parametrize("many", [1, 2, 3])

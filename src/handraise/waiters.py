@@ -33,6 +33,8 @@ _AT_ONCE = 1_000
 """How many waits are read together: a thousand block the event loop for a few milliseconds."""
 _POLLED_AT_ONCE = 500
 _LAST_LOOK = 5.0
+_TOGETHER = 0.005
+"""Waits that time out within so many seconds are read together."""
 _SPARE = 4  # a poll that takes a second comes again after four
 
 
@@ -60,6 +62,9 @@ class Waiters:
         self._poll = _Poll(poll_interval if callable(poll_interval) else lambda: poll_interval)
         self._wakeup = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
+        self._timed_out: set[Ref] = set()
+        self._last_read: asyncio.Task[dict[Ref, Outcome | None]] | None = None
+        self._last_reads: set[asyncio.Task[dict[Ref, Outcome | None]]] = set()
         self._closed = False
 
     @property
@@ -119,9 +124,10 @@ class Waiters:
     async def close(self) -> None:
         """End all waits with `DeskClosed`; their questions stay pending."""
         self._closed = True
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
+        tasks = [*self._last_reads, *([] if self._reader is None else [self._reader])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for ref in list(self._waits):
             self._refuse(ref, DeskClosed())
 
@@ -158,17 +164,46 @@ class Waiters:
         """Read once more after a timeout: it may have been too short for a first read."""
         try:
             async with asyncio.timeout(_LAST_LOOK):
-                found = await self._read(refs)
+                together = await self._read_together(refs)
         except TimeoutError:
             raise StoreUnavailable(
                 f"The wait timed out, and the store did not say within {_LAST_LOOK:g} seconds whether there is an "
                 "answer. Wait again when it can be reached; nothing is lost."
             ) from None
+        found = {ref: together[ref] for ref in refs if ref in together}
         for ref, outcome in found.items():
             if outcome is None:
                 raise QuestionNotFound(ref.id, ref.workspace)
             return ref, outcome
         raise StillPending([ref.id for ref in refs])
+
+    async def _read_together(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """Read with everybody else whose wait times out about now. Returns at least what was found of these."""
+        self._timed_out.update(refs)
+        if self._last_read is None:
+            self._last_read = asyncio.create_task(self._read_timed_out(), name="handraise last read")
+            self._last_reads.add(self._last_read)
+            self._last_read.add_done_callback(self._on_last_read)
+        reading = self._last_read
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            if self._closed and reading.cancelled():
+                raise DeskClosed from None
+            raise
+
+    def _on_last_read(self, task: asyncio.Task[dict[Ref, Outcome | None]]) -> None:
+        self._last_reads.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved: whoever waited for it may have given up
+
+    async def _read_timed_out(self) -> dict[Ref, Outcome | None]:
+        await asyncio.sleep(_TOGETHER)
+        refs, self._timed_out, self._last_read = list(self._timed_out), set(), None
+        found: dict[Ref, Outcome | None] = {}
+        for start in range(0, len(refs), _AT_ONCE):
+            found |= await self._read(refs[start : start + _AT_ONCE])
+        return found
 
     async def _read_for_all(self) -> None:
         """Listen, read what is marked dirty, and poll everything at intervals, until the desk closes."""
