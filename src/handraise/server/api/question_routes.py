@@ -507,7 +507,10 @@ async def get_outcome(
     question = await visible(ctx, caller, question_id)
     if question.outcome is not None or not patience:
         return reply(_state(question))
-    return LongPoll(request, ctx, [question], patience, lambda now: _state(now[0] if now else question))
+    pending = _state(
+        question
+    )  # a record, because a question that is kept for minutes takes several kilobytes
+    return LongPoll(request, ctx, [question.id], patience, lambda now: _state(now[0]) if now else pending)
 
 
 @router.get("/outcomes", response_model=OutcomeStates)
@@ -529,7 +532,7 @@ async def get_outcomes(
     if settled or unknown or not patience:
         return reply(OutcomeStates(settled=tuple(map(_state, settled)), unknown=unknown))
     return LongPoll(
-        request, ctx, known, patience, lambda now: OutcomeStates(settled=tuple(map(_state, now)), unknown=())
+        request, ctx, ids, patience, lambda now: OutcomeStates(settled=tuple(map(_state, now)), unknown=())
     )
 
 

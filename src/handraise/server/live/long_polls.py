@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from handraise.model.errors import Unauthenticated
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
 from handraise.server.api.responses import reply
-from handraise.server.auth.authenticator import AgentCaller, still_authorized
+from handraise.server.auth.authenticator import AgentCaller, Caller, still_authorized
 from handraise.server.context import ServerContext
 from handraise.server.live.long_responses import continue_outside
 from handraise.server.live.stream_limits import Held, limits_of
@@ -23,7 +23,7 @@ from handraise.wire.records import Record
 
 
 class LongPoll(Response):
-    """Waits until one of these pending questions is settled. `render` makes the record from those that are.
+    """Waits until one of these questions, all pending, is settled. `render` makes the record from those that are.
 
     Raises `TooManyRequests` if the caller may have no more long polls open.
     """
@@ -32,13 +32,13 @@ class LongPoll(Response):
         self,
         request: Request,
         ctx: ServerContext,
-        questions: Sequence[Question],
+        ids: Sequence[str],
         patience: float,
         render: Callable[[Sequence[Question]], Record],
     ) -> None:
         super().__init__()
         del self.body
-        self._rest = _Rest(request, ctx, [question.id for question in questions], patience, render)
+        self._rest = _Rest(request, ctx, ids, patience, render)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Wait when the route has returned."""
@@ -49,6 +49,8 @@ class LongPoll(Response):
 class _Rest:
     """The wait and the whole response."""
 
+    __slots__ = ("_caller", "_context", "_held", "_ids", "_patience", "_render", "_scope", "send")
+
     def __init__(
         self,
         request: Request,
@@ -57,12 +59,13 @@ class _Rest:
         patience: float,
         render: Callable[[Sequence[Question]], Record],
     ) -> None:
-        self._request = request
+        self._scope = request.scope
+        self._caller: Caller = request.state.caller
         self._context = ctx
         self._ids = ids
         self._patience = patience
         self._render = render
-        self._held: Held = limits_of(request).hold(request.state.caller)
+        self._held: Held = limits_of(request).hold(self._caller)
         self.send: Send | None = None
 
     async def run(self, _: Send, gone: asyncio.Future[None]) -> None:
@@ -73,11 +76,11 @@ class _Rest:
             except HandraiseError as error:
                 response = problem_response(error)
         if self.send is not None:
-            await response(self._request.scope, self._request.receive, self.send)
+            await response(self._scope, _nothing, self.send)
 
     async def _settled(self, gone: asyncio.Future[None]) -> Sequence[Question]:
         """Return the settled questions; none if time is up, if the server stops, or if the client has gone."""
-        caller = self._request.state.caller
+        caller = self._caller
         # Only the wait of an agent says that somebody waits for its questions, whatever agents are called.
         asker = caller.agent if isinstance(caller, AgentCaller) else caller.name
         desk = self._context.desk.scoped(caller.workspace, asker=asker)
@@ -99,10 +102,15 @@ class _Rest:
                     stopping.callbacks.discard(end)
         except TimeoutError:  # `StillPending` is one
             return []
-        if not await still_authorized(self._request):
+        if not await still_authorized(HTTPConnection(self._scope)):
             raise Unauthenticated("This key or session has ended meanwhile.")
         now = await asyncio.gather(*map(desk.get, self._ids))
         return [question for question in now if question.outcome is not None]
+
+
+async def _nothing() -> Message:
+    """Receive nothing: the response needs no more of the request."""
+    return {"type": "http.disconnect"}
 
 
 def _end(until: asyncio.Timeout, *_: object) -> None:
