@@ -27,7 +27,7 @@ from handraise.model.seals import Signer
 from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Policies, SignedHeads, Store
 from handraise.ports.channel import Channel
 from handraise.ports.outbox import DividedOutbox
-from handraise.server.auth.announced_changes import announce_changes
+from handraise.server.announced_changes import announce_changes
 from handraise.server.channel_setup import Links, open_channels
 from handraise.server.image_encoder import ImageEncoder
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory

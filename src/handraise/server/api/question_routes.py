@@ -510,7 +510,9 @@ async def get_outcome(
     pending = _state(
         question
     )  # a record, because a question that is kept for minutes takes several kilobytes
-    return LongPoll(request, ctx, [question.id], patience, lambda now: _state(now[0]) if now else pending)
+    return LongPoll(
+        request, ctx, [question.id], patience, lambda now: reply(_state(now[0]) if now else pending)
+    )
 
 
 @router.get("/outcomes", response_model=OutcomeStates)
@@ -532,7 +534,11 @@ async def get_outcomes(
     if settled or unknown or not patience:
         return reply(OutcomeStates(settled=tuple(map(_state, settled)), unknown=unknown))
     return LongPoll(
-        request, ctx, ids, patience, lambda now: OutcomeStates(settled=tuple(map(_state, now)), unknown=())
+        request,
+        ctx,
+        ids,
+        patience,
+        lambda now: reply(OutcomeStates(settled=tuple(map(_state, now)), unknown=())),
     )
 
 

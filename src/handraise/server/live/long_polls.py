@@ -13,17 +13,15 @@ from starlette.types import Message, Receive, Scope, Send
 from handraise.model.errors import Unauthenticated
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
-from handraise.server.api.responses import reply
 from handraise.server.auth.authenticator import AgentCaller, Caller, still_authorized
 from handraise.server.context import ServerContext
 from handraise.server.live.long_responses import continue_outside
 from handraise.server.live.stream_limits import Held, limits_of
 from handraise.server.middleware.error_handlers import problem_response
-from handraise.wire.records import Record
 
 
 class LongPoll(Response):
-    """Waits until one of these questions, all pending, is settled. `render` makes the record from those that are.
+    """Waits until one of these questions, all pending, is settled. `render` makes the response from those that are.
 
     Raises `TooManyRequests` if the caller may have no more long polls open.
     """
@@ -34,7 +32,7 @@ class LongPoll(Response):
         ctx: ServerContext,
         ids: Sequence[str],
         patience: float,
-        render: Callable[[Sequence[Question]], Record],
+        render: Callable[[Sequence[Question]], Response],
     ) -> None:
         super().__init__()
         del self.body
@@ -57,7 +55,7 @@ class _Rest:
         ctx: ServerContext,
         ids: Sequence[str],
         patience: float,
-        render: Callable[[Sequence[Question]], Record],
+        render: Callable[[Sequence[Question]], Response],
     ) -> None:
         self._scope = request.scope
         self._caller: Caller = request.state.caller
@@ -72,7 +70,7 @@ class _Rest:
         """Wait, and respond with the headers of every response."""
         with self._held:
             try:
-                response = reply(self._render(await self._settled(gone)))
+                response = self._render(await self._settled(gone))
             except HandraiseError as error:
                 response = problem_response(error)
         if self.send is not None:
