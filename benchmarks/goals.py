@@ -83,6 +83,33 @@ GOALS = (
     ),
     Goal("http", "ratio_to_bare_fastapi", "HTTP pairs a second ÷ a bare FastAPI server", 0.6, True),
     Goal(
+        "idle", "stream_kb", "kilobytes of a server for each idle event stream", 20, size=("clients", 2_000)
+    ),
+    Goal(
+        "idle",
+        "calculated_streams_per_core",
+        "idle event streams that would take one core, from the processor time of 2,000",
+        30_000,
+        True,
+        size=("clients", 2_000),
+    ),
+    Goal(
+        "idle",
+        "calculated_long_polls_per_core",
+        "the same for long polls",
+        30_000,
+        True,
+        size=("clients", 2_000),
+    ),
+    Goal(
+        "idle",
+        "stream_wake_p90_ms",
+        "answer called to the event in a stream, beside 2,000 idle ones, p90 in ms",
+        500,
+        size=("clients", 2_000),
+    ),
+    Goal("idle", "long_poll_wake_p90_ms", "the same for long polls", 500, size=("clients", 2_000)),
+    Goal(
         "sqlite",
         "ratio_to_bare_sqlite",
         "SQLite pairs a second ÷ bare sqlite3, one pair at a time",

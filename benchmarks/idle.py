@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from benchmarks.harness import Run, latencies, main
+from benchmarks.harness import Run, main, quantile
 from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
 from handraise.wire.credentials import TokenKind, digest_of, make_token
@@ -203,9 +203,8 @@ class Crowd:
 
     async def _waking(self, wake: Callable[[], Awaitable[float]], events: int) -> dict[str, float]:
         await wake()
-        return {
-            f"wake_{end}": value for end, value in latencies([await wake() for _ in range(events)]).items()
-        }
+        times = [await wake() for _ in range(events)]
+        return {f"wake_p{percent}_ms": quantile(times, percent) * 1000 for percent in (50, 90)}
 
     async def _ask(self, number: int) -> str:
         body = {"prompt": "Which strategy?", "choices": ["Canary", "All at once"]}

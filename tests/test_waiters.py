@@ -13,8 +13,10 @@ from datetime import UTC, datetime
 import pytest
 
 from handraise import Answered, Outcome, QuestionNotFound, StillPending
+from handraise.errors import DeskClosed
 from handraise.ports import HintHandler
 from handraise.questions import Ref
+from handraise.testing import promise
 from handraise.waiters import Waiters
 
 SOON = 10.0
@@ -156,6 +158,66 @@ async def test_everything_is_read_again_when_a_hint_says_so_in_the_middle_of_a_p
         records.settled[settled] = YES
         assert await asyncio.wait_for(waits[PLACES.index(settled)], SOON) == YES
         await sent_home(*waits)
+
+
+@promise("P4")
+async def test_a_poll_of_many_waits_reads_only_what_was_settled_and_now_and_then_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("handraise.waiters._MANY", 10)
+    records = Records()
+    asked: list[str | None] = []
+
+    async def settled_since(workspace: str, mark: str | None, *, limit: int) -> tuple[list[str], str | None]:
+        assert (workspace, limit) == ("w", 1_000)
+        asked.append(mark)
+        return [ref.id for ref in records.settled] if mark else [], str(len(asked))
+
+    waiters = Waiters(records.read, records.listen, poll_interval=0.02, settled_since=settled_since)
+    try:
+        waits = await waiting(waiters, PLACES[:1_000])
+        await until(lambda: len(asked) >= 2)  # everything was read with the first mark
+        records.reads.clear()
+        await until(lambda: len(asked) >= 6)
+        assert records.reads == []
+        records.settled[PLACES[3]] = YES
+        async with asyncio.timeout(SOON):
+            assert await waits[3] == YES
+        assert records.reads == [{PLACES[3]}]
+        records.settled = {PLACES[4]: YES}
+        records.reads.clear()
+        monkeypatch.setattr("handraise.waiters._POLL_ALL", 0.0)
+        waiters.mark_dirty(None)
+        await until(lambda: sum(map(len, records.reads)) >= 999)
+        assert asked[:3] == [None, "1", "2"]
+        await sent_home(*waits)
+    finally:
+        await waiters.close()
+
+
+async def test_waits_that_time_out_together_are_read_together() -> None:
+    records = Records()
+    async with records.waiters(NEVER) as waiters:
+        waits = [asyncio.create_task(waiters.outcome_of(ref, timeout=0.2)) for ref in PLACES[:500]]
+        await until(lambda: sum(map(len, records.reads)) >= len(waits))
+        records.reads.clear()
+        records.settled[PLACES[7]] = YES
+        ends = await asyncio.gather(*waits, return_exceptions=True)
+        assert ends[7] == YES
+        assert all(isinstance(end, StillPending) for end in ends[:7] + ends[8:])
+        assert sum(map(len, records.reads)) == len(waits)
+        assert len(records.reads) < 20
+
+
+async def test_closing_ends_a_last_read_with_the_reason() -> None:
+    records = Records()
+    async with records.waiters(NEVER) as waiters:
+        wait = asyncio.create_task(waiters.outcome_of(PLACES[0], timeout=0.05))
+        await until(lambda: len(records.reads) == 1)
+        records.open.clear()
+        await until(lambda: len(records.reads) == 2)
+    with pytest.raises(DeskClosed):
+        await wait
 
 
 @pytest.mark.parametrize("many", [1, 2, 3])

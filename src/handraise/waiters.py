@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from handraise.model.errors import DeskClosed, QuestionNotFound, StillPending, StoreUnavailable
 from handraise.model.outcomes import Outcome
@@ -24,6 +24,9 @@ from handraise.ports import HintHandler
 Read: TypeAlias = Callable[[Collection[Ref]], Awaitable[dict[Ref, Outcome | None]]]
 """Reads outcomes as `Store.outcomes` does: pending questions are left out, None means that there is no such question."""
 
+SettledSince: TypeAlias = Callable[..., Awaitable[tuple[Sequence[str], str | None]]]
+"""Finds what was settled since a mark, as `Store.settled_since` does."""
+
 Wait: TypeAlias = "asyncio.Future[Outcome | None]"
 """Gets the outcome, or None if the wait timed out."""
 
@@ -32,7 +35,14 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 1_000
 """How many waits are read together: a thousand block the event loop for a few milliseconds."""
 _POLLED_AT_ONCE = 500
+_MANY = 500
+"""If a workspace has more waits, a poll asks what was settled there, and not for each of them."""
+_MANY_SETTLED = 1_000
+_POLL_ALL = 60.0
+"""How often a poll reads every wait all the same."""
 _LAST_LOOK = 5.0
+_TOGETHER = 0.005
+"""Waits that time out within so many seconds are read together."""
 _SPARE = 4  # a poll that takes a second comes again after four
 
 
@@ -46,20 +56,27 @@ class Waiters:
         *,
         poll_interval: float | Callable[[], float],
         on_poll: Callable[[], Awaitable[object]] | None = None,
+        settled_since: SettledSince | None = None,
     ) -> None:
-        """`on_poll` is called at each poll.
+        """`on_poll` is called at each poll. With `settled_since`, a poll need not read every wait.
 
         A function as `poll_interval` says how long a poll can wait now. It is called again after each hint and poll.
         """
         self._read = read
         self._listen = listen
         self._on_poll = on_poll
+        self._settled_since = settled_since
+        self._by_workspace: dict[str, set[Ref]] = {}
+        self._marks: dict[str, _Mark] = {}
         # Nearly always there is one wait for a question; a set of one would be a sixth of its cost.
         self._waits: dict[Ref, Wait | set[Wait]] = {}
         self._unread: set[Ref] = set()
         self._poll = _Poll(poll_interval if callable(poll_interval) else lambda: poll_interval)
         self._wakeup = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
+        self._timed_out: set[Ref] = set()
+        self._last_read: asyncio.Task[dict[Ref, Outcome | None]] | None = None
+        self._last_reads: set[asyncio.Task[dict[Ref, Outcome | None]]] = set()
         self._closed = False
 
     @property
@@ -119,9 +136,10 @@ class Waiters:
     async def close(self) -> None:
         """End all waits with `DeskClosed`; their questions stay pending."""
         self._closed = True
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
+        tasks = [*self._last_reads, *([] if self._reader is None else [self._reader])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for ref in list(self._waits):
             self._refuse(ref, DeskClosed())
 
@@ -131,6 +149,8 @@ class Waiters:
             raise DeskClosed
         wait: Wait = asyncio.get_running_loop().create_future()
         others = self._waits.setdefault(ref, wait)
+        if others is wait:
+            self._by_workspace.setdefault(ref.workspace, set()).add(ref)
         if isinstance(others, set):
             others.add(wait)
         elif others is not wait:
@@ -147,6 +167,11 @@ class Waiters:
             waits.discard(wait)
         if waits is wait or not waits:
             del self._waits[ref]
+            same = self._by_workspace[ref.workspace]
+            same.discard(ref)
+            if not same:
+                del self._by_workspace[ref.workspace]
+                self._marks.pop(ref.workspace, None)
         if not wait.cancel() and not wait.cancelled():
             wait.exception()  # retrieved: a caller that was cancelled meanwhile does not need it
 
@@ -158,17 +183,46 @@ class Waiters:
         """Read once more after a timeout: it may have been too short for a first read."""
         try:
             async with asyncio.timeout(_LAST_LOOK):
-                found = await self._read(refs)
+                together = await self._read_together(refs)
         except TimeoutError:
             raise StoreUnavailable(
                 f"The wait timed out, and the store did not say within {_LAST_LOOK:g} seconds whether there is an "
                 "answer. Wait again when it can be reached; nothing is lost."
             ) from None
+        found = {ref: together[ref] for ref in refs if ref in together}
         for ref, outcome in found.items():
             if outcome is None:
                 raise QuestionNotFound(ref.id, ref.workspace)
             return ref, outcome
         raise StillPending([ref.id for ref in refs])
+
+    async def _read_together(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """Read with everybody else whose wait times out about now. Returns at least what was found of these."""
+        self._timed_out.update(refs)
+        if self._last_read is None:
+            self._last_read = asyncio.create_task(self._read_timed_out(), name="handraise last read")
+            self._last_reads.add(self._last_read)
+            self._last_read.add_done_callback(self._on_last_read)
+        reading = self._last_read
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            if self._closed and reading.cancelled():
+                raise DeskClosed from None
+            raise
+
+    def _on_last_read(self, task: asyncio.Task[dict[Ref, Outcome | None]]) -> None:
+        self._last_reads.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved: whoever waited for it may have given up
+
+    async def _read_timed_out(self) -> dict[Ref, Outcome | None]:
+        await asyncio.sleep(_TOGETHER)
+        refs, self._timed_out, self._last_read = list(self._timed_out), set(), None
+        found: dict[Ref, Outcome | None] = {}
+        for start in range(0, len(refs), _AT_ONCE):
+            found |= await self._read(refs[start : start + _AT_ONCE])
+        return found
 
     async def _read_for_all(self) -> None:
         """Listen, read what is marked dirty, and poll everything at intervals, until the desk closes."""
@@ -190,7 +244,9 @@ class Waiters:
                     if self._waits and self._poll.due:
                         if self._on_poll is not None and self._poll.regular:
                             await self._on_poll()
-                        self._poll.begin(self._waits)
+                        began = time.monotonic()
+                        waits = self._waits if self._poll.hurried else await self._to_read()
+                        self._poll.begin(waits, began)
                 except DeskClosed:
                     raise
                 except StoreUnavailable as error:
@@ -200,8 +256,37 @@ class Waiters:
                     _log.error("reading for all waits failed; trying again", exc_info=error)
                     await self._try_again_later()
 
+    async def _to_read(self) -> Collection[Ref]:
+        """The waits that a regular poll reads: those that were settled, and all in workspaces that have few or their turn."""
+        if self._settled_since is None:
+            return self._waits
+        refs: list[Ref] = []
+        for workspace, waits in list(self._by_workspace.items()):
+            if len(waits) <= _MANY:
+                self._marks.pop(workspace, None)
+                refs += waits
+                continue
+            # The next mark is taken before anything is read, so that nothing is settled in between.
+            mark = self._marks.get(workspace)
+            ids, following = await self._settled_since(
+                workspace, mark.text if mark else None, limit=_MANY_SETTLED
+            )
+            now = time.monotonic()
+            if mark is None or following is None or now >= mark.read_all_at:
+                refs += self._by_workspace.get(workspace, ())
+                read_all_at = now + _POLL_ALL
+            else:
+                refs += {Ref(workspace, each) for each in ids} & self._by_workspace.get(workspace, set())
+                read_all_at = mark.read_all_at
+            if workspace in self._by_workspace and following is not None:
+                self._marks[workspace] = _Mark(following, read_all_at)
+            else:
+                self._marks.pop(workspace, None)
+        return refs
+
     async def _try_again_later(self) -> None:
         await asyncio.sleep(self._poll.interval)
+        self._marks.clear()  # what was found since may not have been read
         self._poll.begin_anew()
 
     async def _wait_for_wakeup(self) -> None:
@@ -235,6 +320,13 @@ class Waiters:
                 wait.set_exception(error)
 
 
+class _Mark(NamedTuple):
+    """Since when to ask what was settled in a workspace, and when to read every wait there again."""
+
+    text: str
+    read_all_at: float
+
+
 class _Poll:
     """When to read everything, in parts. The longer a poll takes, the less often it comes."""
 
@@ -243,7 +335,7 @@ class _Poll:
         self._left: list[Ref] = []
         self._began = self._began_regularly = time.monotonic()
         self._soonest = 0.0
-        self._hurried = False
+        self.hurried = False
 
     @property
     def interval(self) -> float:
@@ -268,23 +360,25 @@ class _Poll:
     @property
     def in_seconds(self) -> float:
         """Seconds until the next poll."""
-        at = self._soonest if self._hurried else max(self._soonest, self._regular_at)
+        at = self._soonest if self.hurried else max(self._soonest, self._regular_at)
         return at - time.monotonic()
 
     def hurry(self) -> None:
         """Poll soon, but not right after the last one: a stranger can cause this, all the time."""
-        self._hurried = True
+        self.hurried = True
 
     def begin_anew(self) -> None:
         """Start a new poll at once."""
-        self._left, self._soonest, self._hurried = [], 0.0, True
+        self._left, self._soonest, self.hurried = [], 0.0, True
 
-    def begin(self, waits: Collection[Ref]) -> None:
-        """Start a poll of these."""
+    def begin(self, waits: Collection[Ref], began: float) -> None:
+        """Start a poll of these. `began` is when it was begun to find out which they are."""
         is_regular = self.regular
-        self._left, self._hurried, self._began = list(waits), False, time.monotonic()
+        self._left, self.hurried, self._began = list(waits), False, began
         if is_regular:
-            self._began_regularly = self._began
+            self._began_regularly = began
+        if not self._left:
+            self._soonest = began + _SPARE * (time.monotonic() - began)
 
     @contextmanager
     def next_part(self) -> Iterator[Sequence[Ref]]:

@@ -205,6 +205,29 @@ async def test_a_late_commit_is_not_skipped_by_the_feed(
         assert [event.question_id for event in seen] == ["late", early.id]
 
 
+@promise("P4")
+async def test_what_a_late_commit_has_settled_is_found_since_a_mark_and_holds_nothing_back(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
+) -> None:
+    """A transaction settles, dawdles, and commits after marks were taken and others have settled something."""
+    async with open_backend(postgres) as backend:
+        dawdling = plain.transaction()
+        await dawdling.start()
+        await plain.execute(
+            "insert into handraise.events (at, workspace, question_id, kind) values (now(), $1, 'late', 'answered')",
+            workspace,
+        )
+        _, mark = await backend.store.settled_since(workspace, None, limit=10)
+        async with desk_from_store(backend.store, backend.bus, workspace=workspace) as desk:
+            question = await desk.post("Which?")
+            await desk.answer(question.id, "a", by="ana")
+        ids, mark = await backend.store.settled_since(workspace, mark, limit=10)
+        assert list(ids) == [question.id]  # though an older transaction is still running
+        await dawdling.commit()
+        ids, _ = await backend.store.settled_since(workspace, mark, limit=10)
+        assert "late" in ids
+
+
 @promise("P10")
 async def test_looking_at_an_expired_question_that_somebody_locks_gives_up(
     postgres: str,

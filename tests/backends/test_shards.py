@@ -219,6 +219,24 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
         assert (await rows_by_shard(shards, workspace))[source - 1] == 0
 
 
+@pytest.mark.slow("a lost hint and a move at once; the poll of every wait would find it a minute later")
+async def test_a_mark_finds_what_was_settled_after_it_before_and_after_a_move(
+    shards: str, workspace: str
+) -> None:
+    async with open_desk(shards, workspace=workspace) as desk, open_backend(shards) as ports:
+        questions = [await desk.post(f"Question {n}?", **YES) for n in range(3)]
+        _, mark = await ports.store.settled_since(workspace, None, limit=10)
+        await desk.answer(questions[0].id, "yes", by="ann")
+        await move_workspace(placement_address(shards), workspace, to=await another(shards, workspace))
+        await desk.answer(questions[1].id, "yes", by="ann")
+        ids, mark = await ports.store.settled_since(workspace, mark, limit=10)
+        assert set(ids) == {questions[0].id, questions[1].id}
+        await move_workspace(placement_address(shards), workspace, to=await another(shards, workspace))
+        await desk.answer(questions[2].id, "yes", by="ann")
+        ids, _ = await ports.store.settled_since(workspace, mark, limit=10)
+        assert questions[2].id in ids
+
+
 @pytest.mark.slow("the gate moves a workspace with everything but an archive")
 async def test_what_is_archived_moves_along_and_is_found_as_before(shards: str, workspace: str) -> None:
     form = Approval.of("send_refund", {"order": "A-17"})

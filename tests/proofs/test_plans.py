@@ -327,6 +327,11 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         ),
         "first event at an instant": ("first_event_at", {"workspace": "w1", "at": EPOCH}, 64 * 2 * 5),
         "endings, 500": ("endings", {**endings, "limit": 500}, 500 * 8),
+        "settled since a mark": (
+            "settled_since",
+            {"workspace": "w1", "mark": "0", "kinds": ["answered"], "limit": 100},
+            100 * 6,
+        ),
         "feed of 100": ("feed", {"workspace": "w1", "transaction": "0", "number": 0, "limit": 100}, 100 * 3),
     }
 

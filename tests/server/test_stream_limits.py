@@ -93,6 +93,23 @@ async def test_long_polls_count_and_what_does_not_wait_is_not_refused(
     assert (await http.get(f"{one}?wait=30s", headers=agent)).status_code == 200
 
 
+async def test_a_long_poll_ends_when_its_client_disconnects(
+    http: httpx2.AsyncClient, ctx: ServerContext, issuer: Issuer, workspace: str
+) -> None:
+    agent = bearer(await issuer.agent(workspace, "bot"))
+    question = (await http.post("/v1/questions", json={"prompt": "Go?"}, headers=agent)).json()["id"]
+    polling = asyncio.create_task(http.get(f"/v1/questions/{question}/outcome?wait=300s", headers=agent))
+    await begun(ctx)
+    polling.cancel()
+    await asyncio.gather(polling, return_exceptions=True)
+    async with asyncio.timeout(30):
+        while len(ctx.engine.waiters):
+            await asyncio.sleep(0.01)
+    async with AsyncExitStack() as streams:
+        for _ in range(2):
+            await opened_in_the_end(http, agent, streams)
+
+
 async def test_a_result_with_a_stream_is_refused_before_it_is_taken(
     http: httpx2.AsyncClient, issuer: Issuer, workspace: str
 ) -> None:

@@ -98,7 +98,11 @@ class Engine:
         self._listener, self.poll_interval = BusListener(bus), seconds_of(poll_interval)
         interval = self.poll_interval
         self.waiters = Waiters(
-            store.outcomes, self._listener.listen, poll_interval=interval, on_poll=self.run_maintenance
+            store.outcomes,
+            self._listener.listen,
+            poll_interval=interval,
+            on_poll=self.run_maintenance,
+            settled_since=store.settled_since,
         )
         self.heartbeats = Heartbeats(self._beat, first=interval)
         self.feeds = FeedReader(store, partial(self._listener.listen, feeds=True), poll_interval=interval)

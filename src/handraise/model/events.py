@@ -62,6 +62,19 @@ class EventKind(StrEnum):
     """No notification was delivered. The question is still pending."""
 
 
+SETTLING = frozenset(
+    {
+        EventKind.ANSWERED,
+        EventKind.DECLINED,
+        EventKind.EXPIRED,
+        EventKind.WITHDRAWN,
+        EventKind.EXHAUSTED,
+        EventKind.RETURNED,
+    }
+)
+"""The events that settle a question. Each is called as the status of the question is from then on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Who did what to a question, when, and through which channel.

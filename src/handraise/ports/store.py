@@ -506,6 +506,17 @@ class Store(Protocol):
         """The cursor after everything that `feed` returns now: from there on `feed` returns new events."""
         ...
 
+    async def settled_since(
+        self, workspace: str, mark: str | None, *, limit: int
+    ) -> tuple[Sequence[str], str | None]:
+        """The ids of questions that were settled since a mark, perhaps some of before, and the mark for the next call.
+
+        Everything is there that was settled after the call that returned the mark, also by a transaction that began
+        earlier. If there are more than `limit`, some are left out and the mark is None. Without a mark, no ids are
+        returned.
+        """
+        ...
+
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How much is pending, everywhere or in one workspace; deliveries are not counted for a workspace.
 

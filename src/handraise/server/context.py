@@ -27,7 +27,7 @@ from handraise.model.seals import Signer
 from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Policies, SignedHeads, Store
 from handraise.ports.channel import Channel
 from handraise.ports.outbox import DividedOutbox
-from handraise.server.auth.announced_changes import announce_changes
+from handraise.server.announced_changes import announce_changes
 from handraise.server.channel_setup import Links, open_channels
 from handraise.server.image_encoder import ImageEncoder
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
@@ -49,6 +49,20 @@ _DELETE_INTERVAL = 600.0
 _ROTA_INTERVAL = 60.0
 _QUEUE_STATS_INTERVAL = 15.0
 _OLD_HEADS_AT_ONCE = 100
+
+
+class StopEvent(asyncio.Event):
+    """An event that also calls back: thousands of long polls need no task each to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callbacks: set[Callable[[], object]] = set()
+
+    def set(self) -> None:
+        """Set it, and call everybody who asked for it."""
+        super().set()
+        for callback in list(self.callbacks):
+            callback()
 
 
 @dataclass(slots=True)
@@ -80,7 +94,7 @@ class ServerContext:
     is_draining: bool = False
     is_set_up: bool = False
     """Whether an administrator is known to have signed in."""
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: StopEvent = field(default_factory=StopEvent)
     replaying: asyncio.Lock = field(default_factory=asyncio.Lock)
     background_tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -243,7 +257,9 @@ async def open_context(
                     engine, workspace=settings.workspace, asker="agent", new_id=new_id, limits=Limits()
                 ),
                 store=engine.store,
-                directory=announce_changes(directory, engine.announce),
+                directory=instrumented_directory(
+                    announce_changes(backend.directory, engine.announce), metrics
+                ),
                 outbox=backend.outbox,
                 ledger=backend.ledger,
                 policies=backend.policies,

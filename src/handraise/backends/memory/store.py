@@ -15,7 +15,7 @@ from handraise.backends.memory.clock import now_by
 from handraise.backends.pagination import endings_page, paged, read_cursor, search_page, settled_page
 from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped
-from handraise.model.events import Event, EventKind
+from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
@@ -587,6 +587,20 @@ class MemoryStore:
     async def feed_end(self, workspace: str) -> str:  # noqa: ARG002 -- cursors count the events of all
         """Where a workspace's events end now; see the port."""
         return str(self._numbers)
+
+    async def settled_since(
+        self, workspace: str, mark: str | None, *, limit: int
+    ) -> tuple[Sequence[str], str | None]:
+        """What was settled lately; see the port."""
+        now = str(self._numbers)
+        if mark is None:
+            return [], now
+        ids = [
+            event.question_id
+            for event in self._events[self._place(_number(mark)) :]
+            if event.workspace == workspace and event.kind in SETTLING
+        ]
+        return ids[:limit], now if len(ids) <= limit else None
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How many questions and deliveries wait; see the port."""

@@ -1548,6 +1548,21 @@ where workspace = :workspace
 order by events.transaction, events.number
 limit :limit;
 
+-- name: settled_since
+-- Which questions of a workspace were settled since a mark, and the next mark: the oldest transaction still running. What
+-- commits later is of this transaction or a later one.
+select (select handraise.feed_edge())::text as mark, e.question_id
+from (select 1) as always
+left join lateral (
+    select question_id
+    from handraise.events
+    where workspace = :workspace
+        and transaction >= :mark::text::xid8
+        and question_id <> ''
+        and kind = any (:kinds::text[])
+    limit :limit
+) as e on true;
+
 -- name: trail
 -- All events of a workspace after a cursor, only those older than every transaction still running.
 select transaction::text, number, at, workspace, question_id, kind, actor, channel, data

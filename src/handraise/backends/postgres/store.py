@@ -48,7 +48,7 @@ from handraise.backends.sql.rows import (
 )
 from handraise.backends.sql_files import load_statements
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
-from handraise.model.events import Event, EventKind
+from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import ORPHAN_RECORD, Move, already_replaced, same_question
@@ -400,6 +400,16 @@ class PostgresStore:
         """Where a workspace's events end now; see the port."""
         rows = await self._fetch(workspace, "feed_end")
         return _cursor(rows[0]) if rows else "0.0"
+
+    async def settled_since(
+        self, workspace: str, mark: str | None, *, limit: int
+    ) -> tuple[Sequence[str], str | None]:
+        """What was settled lately; see the port."""
+        rows = await self._fetch(
+            workspace, "settled_since", mark=mark, kinds=sorted(SETTLING), limit=limit + 1
+        )
+        ids = [row["question_id"] for row in rows if row["question_id"] is not None]
+        return ids[:limit], str(rows[0]["mark"]) if len(ids) <= limit else None
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How many questions and deliveries wait; see the port."""

@@ -349,6 +349,14 @@ class ShardedStore:
         """Where the events end now; see the port."""
         return await self._router.read(workspace, lambda ports: ports.store.feed_end(workspace))
 
+    async def settled_since(
+        self, workspace: str, mark: str | None, *, limit: int
+    ) -> tuple[Sequence[str], str | None]:
+        """What was settled lately; see the port. A workspace that moves takes its events along, and new ones are after them."""
+        return await self._router.read(
+            workspace, lambda ports: ports.store.settled_since(workspace, mark, limit=limit)
+        )
+
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How many questions and deliveries wait, on every shard that answers; see the port."""
         if workspace is not None:

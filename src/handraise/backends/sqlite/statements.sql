@@ -1113,6 +1113,16 @@ where workspace = :workspace and number > :number and question_id <> ''
 order by number
 limit :limit;
 
+-- name: settled_since
+-- Which questions of a workspace were settled after a cursor. Writers take turns here, so that no event comes late.
+select question_id, number from events indexed by events_by_workspace
+where workspace = :workspace
+    and number > :number
+    and question_id <> ''
+    and kind in (select value from json_each(:kinds))
+order by number
+limit :limit;
+
 -- name: trail
 -- All events of a workspace after a cursor.
 select * from events where workspace = :workspace and number > :number order by number limit :limit;

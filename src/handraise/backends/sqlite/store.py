@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sqlite3
@@ -47,7 +48,7 @@ from handraise.backends.sqlite.statements import run, run_many
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
-from handraise.model.events import Event, EventKind
+from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import (
@@ -508,6 +509,22 @@ class SqliteStore:
         """Where a workspace's events end now; see the port."""
         rows = await self._fetch("feed_end", workspace=workspace)
         return str(rows[0]["number"])
+
+    async def settled_since(
+        self, workspace: str, mark: str | None, *, limit: int
+    ) -> tuple[Sequence[str], str | None]:
+        """What was settled lately; see the port."""
+        if mark is None:
+            return [], await self.feed_end(workspace)
+        rows = await self._fetch(
+            "settled_since",
+            workspace=workspace,
+            number=_place(mark),
+            kinds=json.dumps(sorted(SETTLING)),
+            limit=limit + 1,
+        )
+        last = str(rows[-1]["number"]) if rows else mark
+        return [row["question_id"] for row in rows[:limit]], last if len(rows) <= limit else None
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How many questions and deliveries wait; see the port."""

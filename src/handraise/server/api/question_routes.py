@@ -20,8 +20,6 @@ from handraise.model.errors import (
     InvalidRequest,
     PermissionDenied,
     QuestionNotFound,
-    StillPending,
-    Unauthenticated,
 )
 from handraise.model.events import Event
 from handraise.model.evidence import CLIENT_ASSERTED, SESSION
@@ -50,11 +48,9 @@ from handraise.server.auth.authenticator import (
     PersonCaller,
     ReaderCaller,
     admin_of,
-    still_authorized,
 )
 from handraise.server.context import ServerContext
-from handraise.server.live.stream_limits import limits_of
-from handraise.server.middleware.busy_limit import is_waiting
+from handraise.server.live.long_polls import LongPoll
 from handraise.server.middleware.idempotency import PARAMETER, IdempotentRoute
 from handraise.server.observability.request_log import note_question
 from handraise.server.observability.traces import asker_traceparent
@@ -522,8 +518,14 @@ async def get_outcome(
     """Get the outcome of a question. With `wait`, wait until it is settled, or return that it is still pending."""
     patience = seconds(wait, at_most=ctx.settings.longest_wait)
     question = await visible(ctx, caller, question_id)
-    [question] = await _settled(request, ctx, [question], patience) or [question]
-    return reply(_state(question))
+    if question.outcome is not None or not patience:
+        return reply(_state(question))
+    pending = _state(
+        question
+    )  # a record, because a question that is kept for minutes takes several kilobytes
+    return LongPoll(
+        request, ctx, [question.id], patience, lambda now: reply(_state(now[0]) if now else pending)
+    )
 
 
 @router.get("/outcomes", response_model=OutcomeStates)
@@ -541,8 +543,16 @@ async def get_outcomes(
     found = await asyncio.gather(*(_find(ctx, caller, each) for each in ids))
     known = [question for question in found if question is not None]
     unknown = tuple(each for each, question in zip(ids, found, strict=True) if question is None)
-    settled = await _settled(request, ctx, known, 0 if unknown else patience)
-    return reply(OutcomeStates(settled=tuple(map(_state, settled)), unknown=unknown))
+    settled = [question for question in known if question.outcome is not None]
+    if settled or unknown or not patience:
+        return reply(OutcomeStates(settled=tuple(map(_state, settled)), unknown=unknown))
+    return LongPoll(
+        request,
+        ctx,
+        ids,
+        patience,
+        lambda now: reply(OutcomeStates(settled=tuple(map(_state, now)), unknown=())),
+    )
 
 
 @router.post("/recover", response_model=RecoveredRecord, openapi_extra=IDEMPOTENT)
@@ -570,41 +580,6 @@ async def _find(ctx: ServerContext, caller: Caller, question_id: str) -> Questio
         return await visible(ctx, caller, question_id)
     except QuestionNotFound:
         return None
-
-
-async def _settled(
-    request: Request, ctx: ServerContext, questions: list[Question], patience: float
-) -> list[Question]:
-    """Return the settled ones of these questions. Waits for the first; returns none if the server stops."""
-    settled = [question for question in questions if question.outcome is not None]
-    if settled or not questions or not patience:
-        return settled
-    caller = request.state.caller
-    # Only the wait of an agent says that somebody waits for its questions, whatever agents are called.
-    asker = caller.agent if isinstance(caller, AgentCaller) else caller.name
-    desk = ctx.desk.scoped(questions[0].workspace, asker=asker)
-    ids = [question.id for question in questions]
-    with limits_of(request).hold(caller):
-        is_waiting(request.scope)
-        waiting = asyncio.create_task(desk.wait_any(ids, timeout=patience))
-        stopping = asyncio.create_task(ctx.stopping.wait())
-        try:
-            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                return []
-            await waiting
-        except StillPending:
-            return []
-        finally:
-            waiting.cancel()
-            stopping.cancel()
-            await asyncio.gather(waiting, stopping, return_exceptions=True)
-            # A failed task keeps this frame. If the frame kept the task, only the garbage collector would free them.
-            del waiting, stopping
-    if not await still_authorized(request):
-        raise Unauthenticated("This key or session has ended meanwhile.")
-    now = await asyncio.gather(*(desk.get(each) for each in ids))
-    return [question for question in now if question.outcome is not None]
 
 
 def _state(question: Question) -> OutcomeState:

@@ -2,7 +2,7 @@
 
 If a server dies, all of its clients come to the others at once. Without a limit, all of them would be served at the same
 time, each so slowly that its client gives up and comes again, and none would ever be done. A refusal is cheap, and says
-when to come again. Streams and long polls count until they begin to wait.
+when to come again. Streams and long polls count until they begin to wait: then their route has returned.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from handraise.server.middleware.error_handlers import problem_response
 _RETRY_AFTER = (5.0, 30.0)
 """The bounds of a random number of seconds: those who are refused together must not come again together."""
 _ALWAYS = frozenset({"/healthz", "/readyz", "/metrics"})
-_SLOT = "handraise.busy"
 
 
 class BusyLimit:
@@ -39,7 +38,6 @@ class BusyLimit:
             return
         slot = object()
         self._busy.add(slot)
-        scope[_SLOT] = self._busy, slot
 
         async def send_and_release(message: Message) -> None:
             self._busy.discard(slot)
@@ -49,10 +47,3 @@ class BusyLimit:
             await self._app(scope, receive, send_and_release)
         finally:
             self._busy.discard(slot)
-
-
-def is_waiting(scope: Scope) -> None:
-    """Note that a request only waits from now on, so it does not count as busy."""
-    if (place := scope.get(_SLOT)) is not None:
-        busy, slot = place
-        busy.discard(slot)

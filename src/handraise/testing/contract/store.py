@@ -109,6 +109,31 @@ class StoreContract(QueueCases, EndingCases):
             assert isinstance(outcome, Answered)
             assert outcome.value == "a"
 
+    @promise("P4")
+    async def test_what_was_settled_since_a_mark_is_found_and_what_is_pending_is_not(
+        self, store: Store, workspace: str, elsewhere: str
+    ) -> None:
+        first, second, third, _ = [await _post(store, workspace, f"q-{n}") for n in range(4)]
+        await store.settle([answer_move(first, Responder("ana"), "a")])
+        none, mark = await store.settled_since(workspace, None, limit=10)
+        assert (list(none), mark is None) == ([], False)
+        await store.settle([answer_move(second, Responder("ana"), "a")])
+        ids, following = await store.settled_since(workspace, mark, limit=10)
+        assert {"q-1"} <= set(ids) <= {"q-0", "q-1"}
+        await store.settle([withdraw_move(third, third.asker)])
+        ids, _ = await store.settled_since(workspace, following, limit=10)
+        assert "q-2" in ids
+        assert "q-3" not in ids
+        assert list((await store.settled_since(elsewhere, mark, limit=10))[0]) == []
+
+    async def test_after_more_than_the_limit_there_is_no_mark(self, store: Store, workspace: str) -> None:
+        questions = [await _post(store, workspace, f"q-{n}") for n in range(3)]
+        _, mark = await store.settled_since(workspace, None, limit=2)
+        for question in questions:
+            await store.settle([answer_move(question, Responder("ana"), "a")])
+        ids, following = await store.settled_since(workspace, mark, limit=2)
+        assert (len(ids), following) == (2, None)
+
     @promise("P7")
     async def test_from_the_end_of_a_feed_only_what_is_new_comes(self, store: Store, workspace: str) -> None:
         question = await _post(store, workspace, "q-1")
