@@ -3,7 +3,7 @@
 They are recorded while a desk asks and answers (`desk_pair`), so the bare engine writes the same rows by the same SQL,
 even if the desk changes later. `single` makes one call a statement, each caller on its own connection;
 `coalesced` gathers the calls of concurrent callers into one statement, in thirty lines and without any rule; `pgbench`
-does without Python.
+does without Python, and also with the plain SQL for one question that somebody would write by hand (`plain_pair`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from unittest import mock
 
@@ -32,6 +33,9 @@ from handraise.desks import uuid7_ids
 CHOICES = ["Blue-green", "Canary", "Rolling"]
 CLIENTS = (4, 8, 16, 32)
 """The numbers of clients with which pgbench is tried; the best of them counts."""
+
+ID = "(0 || :began::text || lpad(:i::text, 17, '0') || lpad(:client_id::text, 4, '0'))"
+"""The id of a question for pgbench: as long as the desk's, and growing with time like it."""
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -223,14 +227,14 @@ def clients_for(run: Run) -> tuple[int, ...]:
     return ()
 
 
-async def pgbench(address: str, work: Sequence[Sent], clients: int, seconds: float) -> float:
-    """The same by pgbench, for whole seconds."""
-    script = f"\\set i :i + 1\n{';'.join(map(_for_pgbench, work))};\n"
+async def pgbench(address: str, work: Sequence[Sent | str], clients: int, seconds: float) -> float:
+    """The same by pgbench, for whole seconds. A statement may also be a text in which pgbench finds `ID`."""
+    statements = [each if isinstance(each, str) else _for_pgbench(each) for each in work]
+    script = f"\\set i :i + 1\n{';'.join(statements)};\n"
     settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items() if " " not in value)
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(script)
         file.flush()
-        # Ids are as long as the desk's and grow with time like them, so that indexes grow at their end for all.
         variables = ("-D", "i=0", "-D", f"began={time.time_ns() // 1_000_000:014}")
         command = (
             "pgbench",
@@ -258,15 +262,64 @@ async def pgbench(address: str, work: Sequence[Sent], clients: int, seconds: flo
     return float(found[1])
 
 
+async def plain_pair(address: str, pair: Pair) -> tuple[str, str]:
+    """An ask and its answer as somebody would write them for one question, by hand: the same rows, and no rule.
+
+    The columns that differ from their defaults are taken from the rows of a question that the desk's statements wrote.
+    """
+    question_id = uuid7_ids()()
+    async with connected(address, 1) as (connection,):
+        await connection.fetch(pair.ask.sql, *pair.ask.arguments([pair.ask.row(question_id)]))
+        asked = {
+            table: await _row(connection, table, question_id) for table in ("questions", "inbox", "events")
+        }
+        await connection.fetch(pair.answer.sql, *pair.answer.arguments([pair.answer.row(question_id)]))
+        settled = await _row(connection, "questions", question_id)
+        answered = await _row(connection, "events", question_id)
+    changed = {name: value for name, value in settled.items() if asked["questions"].get(name) != value}
+    question, inbox, event = (_insert(table, row) for table, row in asked.items())
+    values = ", ".join(f"{name} = {value}" for name, value in changed.items())
+    workspace = f"workspace = {settled['workspace']}"
+    settle = f"update handraise.questions set {values} where {workspace} and id = {ID} and status = 'pending'"  # noqa: S608 -- literals of ours
+    close = f"delete from handraise.inbox using q where {workspace} and question_id = {ID}"  # noqa: S608 -- the same
+    settle += " and (expires_at is null or expires_at > now()) returning id"
+    return (
+        f"with q as ({question} on conflict do nothing), i as ({inbox}) {event}",
+        f"with q as ({settle}), i as ({close}) {_insert('events', answered, 'from q')}",
+    )
+
+
+async def _row(connection: Any, table: str, question_id: str) -> dict[str, str]:
+    """The newest row of a question in a table, as literals by the names of their columns; without what is generated."""
+    key = "id" if table == "questions" else "question_id"
+    generated = ("transaction", "number")
+    order = "" if table != "events" else "order by number desc"
+    found = await connection.fetchrow(
+        f"select * from handraise.{table} where {key} = $1 {order} limit 1",  # noqa: S608 -- a table of ours
+        question_id,
+    )
+    literals = {}
+    for name, value in found.items():
+        if value is None or name in generated:
+            continue
+        literals[name] = (
+            ID if value == question_id else "now()" if isinstance(value, datetime) else _literal(value)
+        )
+    return literals
+
+
+def _insert(table: str, row: dict[str, str], source: str = "") -> str:
+    return (
+        f"insert into handraise.{table} ({', '.join(row)}) select {', '.join(row.values())} {source}".strip()
+    )
+
+
 def _for_pgbench(sent: Sent) -> str:
     """A statement for one question, with literals in place of the values that asyncpg sends."""
 
     def literal(number: re.Match[str]) -> str:
         place = int(number[1]) - 1
-        if place in sent.named:
-            text = "(0 || :began::text || lpad(:i::text, 17, '0') || lpad(:client_id::text, 4, '0'))"
-        else:
-            text = _literal(sent.values[place])
+        text = ID if place in sent.named else _literal(sent.values[place])
         return f"array[{text}]" if sent.batched[place] else text
 
     return " ".join(re.sub(r"\$(\d+)", literal, sent.sql).split())

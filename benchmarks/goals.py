@@ -39,6 +39,19 @@ GOALS = (
         2.0,
         True,
     ),
+    Goal(
+        "pairs",
+        "ratio_to_plain_pgbench",
+        "the same ÷ pgbench with plain SQL for one question that writes the same rows",
+        3.0,
+        True,
+    ),
+    Goal(
+        "pairs",
+        "batch_of_64_server_cpu_us",
+        "µs of PostgreSQL's processor time for a pair in a batch of 64",
+        55,
+    ),
     Goal("pairs", "ratio_to_bare_coalesced", "the same ÷ bare asyncpg coalescing the same rows", 0.7, True),
     Goal(
         "workspaces",

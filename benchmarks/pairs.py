@@ -2,8 +2,9 @@
 
 A pair is one question asked and answered: two commits, two events, and all of the desk's checks. Measured beside it,
 with the statements that the desk sends: pgbench at its best client count, and bare asyncpg that gathers concurrent
-calls into batches, on one connection or two, whichever is faster. `cpu_us` is what a pair costs the process that asks
-and answers. The same is measured in a workspace whose policy has 100 rules, of which one matches.
+calls into batches, on one connection or two, whichever is faster. pgbench also writes the same rows with plain SQL, one
+question at a time. `cpu_us` is what a pair costs the process that asks and answers, and `batch_of_64_server_cpu_us` what a pair
+in a batch of 64 costs PostgreSQL's session, if it runs on this machine. The same is measured in a workspace whose policy has 100 rules, of which one matches.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ from functools import partial
 
 from benchmarks import bare
 from benchmarks.harness import Run, Work, costed, main, rate
+from benchmarks.server_cpu import server_cpu, spent
 from handraise import open_desk
 from handraise.desk_factory import open_backend
+from handraise.desks import uuid7_ids
 from handraise.model.json_values import Json
 from support.database import own_database
 
+_BATCH = 64
+
 RATIOS = {
+    "ratio_to_plain_pgbench": ("desk_pairs_per_s", "pgbench_plain_pairs_per_s"),
     "ratio_to_pgbench": ("desk_pairs_per_s", "pgbench_pairs_per_s"),
     "ratio_to_bare_coalesced": ("desk_pairs_per_s", "bare_coalesced_pairs_per_s"),
     "ratio_of_cpu_to_bare_coalesced": ("desk_pairs_cpu_us", "bare_1_connection_pairs_cpu_us"),
@@ -52,12 +58,31 @@ async def desk_pairs(address: str, callers: int, seconds: float, workspace: str 
         return await rate([pair] * callers, seconds)
 
 
+async def server_cost(address: str, pair: bare.Pair, count: int = 20) -> dict[str, float]:
+    """Microseconds of PostgreSQL's processor time for a pair, in batches of 64."""
+    new_id = uuid7_ids()
+    async with bare.connected(address, 1) as (connection,):
+
+        async def work(times: int) -> None:
+            for _ in range(times):
+                ids = [new_id() for _ in range(_BATCH)]
+                for sent in pair:
+                    await connection.fetch(sent.sql, *sent.arguments([sent.row(each) for each in ids]))
+
+        await work(2)
+        before = await server_cpu(address)
+        await work(count)
+        worked = spent(before, await server_cpu(address))
+    return {} if worked is None else {"server_cpu_us": 1e6 * worked / (count * _BATCH)}
+
+
 async def measure(run: Run) -> None:
     """Measure everything in each round."""
     callers, seconds, tried = run.options["callers"], run.seconds, bare.clients_for(run)
     async with own_database() as address:
         pair = await bare.desk_pair(address)
         both = (pair.ask, pair.answer)
+        plain = await bare.plain_pair(address, pair)
         await desk_pairs(address, 8, 0.3)
         await add_policy(address, "ruled")
         coalescing: dict[str, dict[str, int]] = {
@@ -77,13 +102,23 @@ async def measure(run: Run) -> None:
                     f"pgbench_{clients}_pairs_per_s": partial(bare.pgbench, address, both, clients, seconds)
                     for clients in tried
                 },
+                **{
+                    f"pgbench_plain_{clients}_pairs_per_s": partial(
+                        bare.pgbench, address, plain, clients, seconds
+                    )
+                    for clients in tried
+                },
+                "batch_of_64": lambda: server_cost(address, pair),
                 "desk_1_caller_pairs_per_s": lambda: desk_pairs(address, 1, seconds / 4),
                 "bare_1_caller_pairs_per_s": lambda: bare.single(address, both, 1, seconds / 4),
             }
         )
         run.best_of("bare_coalesced_pairs_per_s", [f"{name}_per_s" for name in coalescing])
         run.best_of("pgbench_pairs_per_s", [f"pgbench_{clients}_pairs_per_s" for clients in tried])
+        run.best_of(
+            "pgbench_plain_pairs_per_s", [f"pgbench_plain_{clients}_pairs_per_s" for clients in tried]
+        )
 
 
 if __name__ == "__main__":
-    main(measure, RATIOS, quick_seconds=1.4, callers=(256, 256))
+    main(measure, RATIOS, quick_seconds=1.0, callers=(256, 256))

@@ -40,6 +40,12 @@ async def desk_asks(address: str, pair: bare.Pair) -> None:
         await bare.ask(desk)
 
 
+async def plain_pgbench(address: str, pair: bare.Pair) -> None:
+    plain = await bare.plain_pair(address, pair)
+    await emptied(address)
+    await bare.pgbench(address, plain, 2, 1)
+
+
 ASKS: dict[str, Writer] = {
     "desk": desk_asks,
     "single": lambda address, pair: bare.single(address, [pair.ask], 1, 0.01),
@@ -53,6 +59,7 @@ PAIRS: dict[str, Writer] = {
     "single": lambda address, pair: bare.single(address, pair, 1, 0.01),
     "coalesced": lambda address, pair: bare.coalesced(address, pair, 8, 0.01, connections=2),
     "pgbench": lambda address, pair: bare.pgbench(address, pair, 2, 1),
+    "pgbench, plain": plain_pgbench,
 }
 
 

@@ -373,7 +373,9 @@ async def test_a_batch_neither_reads_nor_writes_a_workspace_that_it_is_not_for(
         assert sorted(row["workspace"] for row in settled) == sorted(ours)
         rows = [draft_values(draft(each, "2")) for each in (*ours, theirs)]
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security"):
-            await fetch("insert", quota=None, **{name: [each[name] for each in rows] for name in rows[0]})
+            await fetch(
+                "insert", quota=None, place=None, **{name: [each[name] for each in rows] for name in rows[0]}
+            )
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security"):
             async with transaction(connection, RowSecurity(None).begin_in(*ours)):
                 await connection.execute("update handraise.questions set workspace = $1", theirs)

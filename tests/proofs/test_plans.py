@@ -192,7 +192,8 @@ def places(refs: list[Ref]) -> dict[str, list[str]]:
 
 
 def asked(drafts: list[Draft], *, quota: int | None = None) -> dict[str, Any]:
-    return {**columns(map(draft_values, drafts)), "quota": quota}
+    places = None if quota is None else list(range(1, len(drafts) + 1))
+    return {**columns(map(draft_values, drafts)), "quota": quota, "place": places}
 
 
 def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:

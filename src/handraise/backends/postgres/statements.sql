@@ -5,9 +5,9 @@
 -- returned. With a quota, a question that would give its asker more pending questions than that is not registered, and
 -- neither is one that was decided by another version of the policy, by a rule that is suspended or by a standing answer that
 -- does not hold, or that a stop covers; it is returned with the reason as `refused`, and with the `stop`. `pending` is how
--- many its asker had before, up to the quota.
-with given as materialized (
-    select t.*, row_number() over (partition by t.workspace, t.asker) as place
+-- many its asker had before, up to the quota. `place` counts the questions of an asker; without a quota, nobody reads it.
+with given as (
+    select *
     from unnest(
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
         :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
@@ -15,18 +15,18 @@ with given as materialized (
         :expire_after::float8[], :undo_for::float8[], :heartbeat::float8[], :shared::bool[], :replies::text[], :replaces::text[],
         :topic::text[], :topic_key::text[], :added::text[], :needs::text[], :evidence::text[],
         :ruling::text[], :policy_version::int[], :rule::text[], :standing::text[], :ended_as::text[], :ended_with::text[],
-        :attachments::text[]
+        :attachments::text[], :place::int[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
         recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, heartbeat, shared, replies, replaces, topic, topic_key, added, needs, evidence,
-        ruling, policy_version, rule, standing, ended_as, ended_with, attachments
+        ruling, policy_version, rule, standing, ended_as, ended_with, attachments, place
     )
 ),
 policy as materialized (
     select
         g.workspace,
         coalesce((select max(p.version) from handraise.policies as p where p.workspace = g.workspace), 0) as version
-    from (select distinct workspace from given) as g
+    from (select distinct workspace from unnest(:workspace::text[]) as t (workspace)) as g
 ),
 asker as materialized (
     select
@@ -41,7 +41,9 @@ asker as materialized (
                 limit :quota::bigint
             ) as counted
         ) as pending
-    from (select distinct workspace, asker from given) as g
+    from (
+        select distinct workspace, asker from unnest(:workspace::text[], :asker::text[]) as t (workspace, asker)
+    ) as g
     where :quota::bigint is not null
 ),
 draft as materialized (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -459,7 +460,8 @@ class PostgresStore:
             if (column := columns[name]) is not None and column.count(usual) == len(column):
                 columns[name] = None
         counted = None if quota is None or self._allowances.cover(drafts) else quota
-        rows = await self._fetch_batch(drafts, "insert", quota=counted, **columns)
+        counts = None if counted is None else _places_of_askers(ordered)
+        rows = await self._fetch_batch(drafts, "insert", quota=counted, place=counts, **columns)
         if counted is not None:
             self._allowances.counted(_pending_by_asker(drafts, rows), counted)
         stored = {(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
@@ -638,6 +640,16 @@ def _place(cursor: str | None) -> dict[str, Any]:
     if found is None:
         raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
     return {"transaction": found[1], "number": int(found[2])}
+
+
+def _places_of_askers(drafts: Iterable[Draft]) -> list[int]:
+    """How many drafts of the same asker there are up to each."""
+    seen: Counter[tuple[str, str]] = Counter()
+    places = []
+    for draft in drafts:
+        seen[draft.workspace, draft.asker] += 1
+        places.append(seen[draft.workspace, draft.asker])
+    return places
 
 
 def _pending_by_asker(drafts: Sequence[Draft], rows: Iterable[Any]) -> dict[tuple[str, str], int]:

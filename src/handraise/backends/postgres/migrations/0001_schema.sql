@@ -115,7 +115,7 @@ create table handraise.questions (
     check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')),
     check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null)),
     check ((reported_at is null) = (report is null))
-) with (fillfactor = 75);
+) with (fillfactor = 50);
 
 create unique index questions_by_owner_and_key
     on handraise.questions (workspace, (case when shared then '' else asker end), key) where key is not null;
