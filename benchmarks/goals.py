@@ -40,6 +40,9 @@ GOALS = (
         True,
     ),
     Goal("pairs", "ratio_to_bare_coalesced", "the same ÷ bare asyncpg coalescing the same rows", 0.7, True),
+    Goal(
+        "instructions", "desk_instructions_per_pair", "instructions of the asking process for a pair", 330_000
+    ),
     Goal("asks", "ratio_of_lone_ask", "one caller alone: ask ÷ the bare insert, p50", 1.4),
     Goal(
         "wakeups",

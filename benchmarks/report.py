@@ -21,7 +21,19 @@ from benchmarks.harness import RESULTS
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PLOT = DOCS / "reference" / "benchmarks.md", DOCS / "images" / "benchmarks.svg"
 ORDER = (
-    *("pairs", "asks", "wakeups", "waits", "inbox", "sweep", "http", "sqlite", "growth", "archive"),
+    *(
+        "pairs",
+        "asks",
+        "wakeups",
+        "instructions",
+        "waits",
+        "inbox",
+        "sweep",
+        "http",
+        "sqlite",
+        "growth",
+        "archive",
+    ),
     *("peers", "buses"),
 )
 
