@@ -21,8 +21,8 @@ from benchmarks.harness import RESULTS
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PLOT = DOCS / "reference" / "benchmarks.md", DOCS / "images" / "benchmarks.svg"
 ORDER = (
-    *("pairs", "workspaces", "asks", "wakeups", "waits", "inbox", "sweep", "http", "idle", "sqlite"),
-    *("growth", "archive", "peers", "buses"),
+    *("pairs", "instructions", "workspaces", "asks", "wakeups", "waits", "inbox", "sweep", "http", "idle"),
+    *("sqlite", "growth", "archive", "peers", "buses"),
 )
 
 ABOUT = """# Benchmarks

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import pytest
 
-from handraise.backends.sqlite import open_sqlite
+from handraise.backends.sqlite import bus, open_sqlite, statements
 from handraise.ports import Bus, feed_of
 from handraise.questions import Ref
 
@@ -52,6 +53,45 @@ class RecordingListener:
             while topic not in self.heard:
                 self._news.clear()
                 await self._news.wait()
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement of the bus, by its name."""
+    seen: list[str] = []
+
+    def run(connection: sqlite3.Connection, name: str, /, **values: object) -> list[sqlite3.Row]:
+        seen.append(name)
+        return statements.run(connection, name, **values)
+
+    monkeypatch.setattr(bus, "run", run)
+    return seen
+
+
+async def test_a_post_pays_nothing_for_a_feed_that_nobody_follows(
+    here: Bus, there: Bus, looks: list[str]
+) -> None:
+    for _ in range(5):
+        await here.wake([FEED])
+    assert looks == ["listeners"]
+    listener = RecordingListener()
+    async with there.listen(listener, feeds=True):
+        looks.clear()
+        await here.wake([FEED])
+        assert looks == [], "it was looked again within a second"
+        await here.wake([SETTLED, FEED])
+        await listener.hears(FEED)
+
+
+async def test_it_is_looked_again_before_long_whether_anybody_follows(
+    here: Bus, there: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "_UNFOLLOWED", 0.0)
+    await here.wake([FEED])
+    listener = RecordingListener()
+    async with there.listen(listener, feeds=True):
+        await here.wake([FEED])
+        await listener.hears(FEED)
 
 
 async def test_whoever_follows_feeds_hears_of_both_kinds(here: Bus, there: Bus) -> None:

@@ -165,7 +165,7 @@ class BackgroundBatcher(Generic[Item]):
     def __init__(
         self,
         call_batch: Callable[[Collection[Item]], Awaitable[None]],
-        key_of: Callable[[Item], Hashable] = lambda _: None,
+        key_of: Callable[[Item], Hashable] | None = None,
     ) -> None:
         self._call_batch = call_batch
         self._key_of = key_of
@@ -177,8 +177,12 @@ class BackgroundBatcher(Generic[Item]):
         """Queue an item for the next batch. After `close`, it is ignored."""
         if self._closed:
             return
-        key = self._key_of(item)
-        self._queue.setdefault(key, {})[item] = None
+        key = None if self._key_of is None else self._key_of(item)
+        queued = self._queue.get(key)
+        if queued is None:
+            self._queue[key] = {item: None}
+        else:
+            queued[item] = None
         if key not in self._workers:
             self._workers[key] = asyncio.create_task(self._work(key), name="handraise hints")
 

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from typing import TypeAlias, TypeVar
 
 from handraise.desk.attachment_store import AttachmentStore
-from handraise.desk.batcher import BackgroundBatcher, KeyedBatcher
+from handraise.desk.batcher import BackgroundBatcher, Batcher, KeyedBatcher
 from handraise.desk.bus_listener import BusListener
 from handraise.desk.feed_reader import FeedReader
 from handraise.desk.policy_cache import PolicyCache
@@ -29,6 +30,10 @@ from handraise.ports.store import BatchKey
 from handraise.waiters import Waiters
 
 _log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_Batcher: TypeAlias = Batcher[Item, Result] | KeyedBatcher[Item, Result]
 
 _CACHE_SIZE = 2_000
 _SWEPT_AT_ONCE = 500
@@ -81,20 +86,21 @@ class Engine:
         self._tidy_at = 0.0
         self._closed = False
         self.bus = bus
-        batch_key: BatchKey = getattr(store, "batch_key", lambda _: None)
-        self.insert: KeyedBatcher[Draft, Inserted] = KeyedBatcher(
-            partial(store.insert, quota=quota),
-            BATCH,
-            lambda draft: batch_key(draft.workspace),
-            when_slow=LARGE,
-        )
-        self.settle: KeyedBatcher[Move, Question | None] = KeyedBatcher(
-            store.settle, BATCH, lambda move: batch_key(move.question.workspace), when_slow=LARGE
-        )
-        self.read: KeyedBatcher[Ref, Question | None] = KeyedBatcher(
-            store.read, BATCH, lambda ref: batch_key(ref.workspace)
-        )
-        self.hints: BackgroundBatcher[Ref] = BackgroundBatcher(bus.wake, lambda ref: batch_key(ref.workspace))
+        insert = partial(store.insert, quota=quota)
+        self.insert: _Batcher[Draft, Inserted] = Batcher(insert, BATCH, when_slow=LARGE)
+        self.settle: _Batcher[Move, Question | None] = Batcher(store.settle, BATCH, when_slow=LARGE)
+        self.read: _Batcher[Ref, Question | None] = Batcher(store.read, BATCH)
+        self.hints: BackgroundBatcher[Ref] = BackgroundBatcher(bus.wake)
+        batch_key: BatchKey | None = getattr(store, "batch_key", None)
+        if batch_key is not None:
+            self.insert = KeyedBatcher(
+                insert, BATCH, lambda draft: batch_key(draft.workspace), when_slow=LARGE
+            )
+            self.settle = KeyedBatcher(
+                store.settle, BATCH, lambda move: batch_key(move.question.workspace), when_slow=LARGE
+            )
+            self.read = KeyedBatcher(store.read, BATCH, lambda ref: batch_key(ref.workspace))
+            self.hints = BackgroundBatcher(bus.wake, lambda ref: batch_key(ref.workspace))
         self._listener, self.poll_interval = BusListener(bus), seconds_of(poll_interval)
         interval = self.poll_interval
         self.waiters = Waiters(
@@ -118,14 +124,6 @@ class Engine:
 
     def remember(self, question: Question) -> None:
         """Cache a question while it is pending, as far as this process knows."""
-        self._cache(question)
-
-    def remember_page(self, page: Sequence[Question]) -> None:
-        """Cache the questions of a page: one of them may be answered next."""
-        for question in page:
-            self._cache(question)
-
-    def _cache(self, question: Question) -> None:
         ref = question.ref
         if question.outcome is not None:
             self._cached.pop(ref, None)
@@ -133,6 +131,11 @@ class Engine:
         self._cached[ref] = question
         if len(self._cached) > _CACHE_SIZE:
             del self._cached[next(iter(self._cached))]
+
+    def remember_page(self, page: Sequence[Question]) -> None:
+        """Cache the questions of a page: one of them may be answered next."""
+        for question in page:
+            self.remember(question)
 
     def recall(self, ref: Ref) -> Question | None:
         """Return a cached question that was pending when this process last saw it.

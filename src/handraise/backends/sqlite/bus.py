@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _HEARTBEAT = 10.0
 _FRESH = 30.0
+_UNFOLLOWED = 1.0
 
 
 class SqliteBus:
@@ -33,9 +34,15 @@ class SqliteBus:
         self._listener_ids: set[str] = set()
         self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
+        self._unfollowed_until = 0.0
 
     async def wake(self, topics: Collection[Ref]) -> None:
         """Send hints to every other process that listens; see the port."""
+        settled = [topic for topic in topics if topic.id]
+        feeds = [topic for topic in topics if not topic.id]
+        # Every post changes a feed, and must not cost a read for feeds that nobody follows.
+        if not settled and (not feeds or time.monotonic() < self._unfollowed_until):
+            return
         try:
             listeners = await self._connections.read(
                 lambda connection: run(connection, "listeners", since=_micros(-_FRESH))
@@ -45,8 +52,10 @@ class SqliteBus:
             return
         others = [listener for listener in listeners if listener["listener"] not in self._listener_ids]
         followers = [listener for listener in others if listener["feeds"]]
-        self._send(others, [topic for topic in topics if topic.id])
-        self._send(followers, [topic for topic in topics if not topic.id])
+        if not followers:
+            self._unfollowed_until = time.monotonic() + _UNFOLLOWED
+        self._send(others, settled)
+        self._send(followers, feeds)
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:

@@ -127,10 +127,11 @@ class SqliteStore:
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
+        rows = draft_rows(drafts)  # before others have to wait for this transaction
 
         def work(connection: sqlite3.Connection) -> list[Inserted]:
             now, later, results = self._now(), _Later(connection), []
-            for draft, values in zip(drafts, draft_rows(drafts), strict=True):
+            for draft, values in zip(drafts, rows, strict=True):
                 if quota is not None or draft.topic is not None or draft.replaces is not None:
                     later.write()  # it depends on those before
                 results.append(_insert(connection, draft, values, now, quota=quota, later=later))
@@ -141,10 +142,14 @@ class SqliteStore:
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves; see the port."""
+        rows = [move_values(move) for move in moves]
 
         def work(connection: sqlite3.Connection) -> list[Question | None]:
             now, later = self._now(), _Later(connection)
-            results = [_settle(connection, move, now, later) for move in moves]
+            results = [
+                _settle(connection, move, values, now, later)
+                for move, values in zip(moves, rows, strict=True)
+            ]
             later.write()
             return results
 
@@ -743,14 +748,16 @@ def _close_orphan(connection: sqlite3.Connection, ref: Ref, now: int) -> bool:
     return True
 
 
-def _settle(connection: sqlite3.Connection, move: Move, now: int, later: _Later) -> Question | None:
+def _settle(
+    connection: sqlite3.Connection, move: Move, values: dict[str, Any], now: int, later: _Later
+) -> Question | None:
     if (
         move.new_grant is not None
         and move.new_grant.until is not None
         and micros(move.new_grant.until) <= now
     ):
         return None
-    rows = run(connection, "settle", now=now, **move_values(move))
+    rows = run(connection, "settle", now=now, **values)
     if not rows:
         return None
     status = rows[0]["status"]

@@ -151,6 +151,27 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
 class AskCases(ContractFixtures):
     """Questions are stored as they were posted, once, or not at all."""
 
+    async def test_questions_that_have_little_in_common_are_kept_as_they_were_posted_together(
+        self, backend: Backend, desk: Desk, clock: ManualClock, workspace: str
+    ) -> None:
+        several: list[QuestionOptions] = [
+            {},
+            {"choices": ["a", "b"], "context": 0, "state": ""},
+            {"form": Confirm(), "recipients": ["ana", "group:ops"], "quorum": 2, "veto": True},
+            {"key": "k", "conversation": "c", "tool_call": "t", "max_attempts": 3, "undo_for": 5},
+            {"key": "s", "shared": True, "expires_in": 60, "heartbeat": 60, "replies": "program"},
+            {
+                "timeline": Timeline(remind=[10], escalate=[Escalation(after=20, to=["bob"])]),
+                "recipients": ["ana"],
+            },
+            {"topic": "vat-rate", "trace": "00-1-2-01"},
+            {"form": Approval.of("pay", {"amount": 1})},
+            {},
+        ]
+        posted = await asyncio.gather(*(desk.post("Which?", **options) for options in several))
+        async with backend.open(clock=clock, workspace=workspace) as another:
+            assert await asyncio.gather(*(another.get(question.id) for question in posted)) == posted
+
     @promise("P1")
     @pytest.mark.parametrize("kind", FORMS)
     async def test_a_posted_question_is_there_for_everybody(
