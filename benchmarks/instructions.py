@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.http import Credentials, Server, make_credentials
@@ -31,42 +33,55 @@ SERVERS = {
 async def count(command: Sequence[str], address: str, known: Sequence[Credentials], pairs: int) -> float:
     """The instructions of each request of these pairs."""
     with tempfile.TemporaryDirectory() as folder:
-        counts = Path(folder) / "counts"
-        process = subprocess.Popen(
-            [
-                *("valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", sys.executable),
-                *(address if each == "ADDRESS" else each for each in command),
-            ],
-            env=environment(address, rate_limit="1000000/second"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        try:
+        with _counted(command, address, Path(folder) / "counts") as (process, control):
             server = Server(await asyncio.to_thread(_listening, process), process.pid, known)
             await _make(server, 2 * CALLERS)
-            _dump(process)
+            control("--instr=on")
             await _make(server, pairs)
-            _dump(process)
-        finally:
-            process.kill()
-            process.communicate()
-        found = re.findall(r"^(?:summary|totals): (\d+)", Path(f"{counts}.2").read_text(), re.MULTILINE)
-    return int(found[-1]) / (2 * pairs)
+            control("--dump")
+            control("--instr=off")
+        return _instructions(Path(folder)) / (2 * pairs)
+
+
+@contextmanager
+def _counted(
+    command: Sequence[str], address: str, counts: Path
+) -> Iterator[tuple[subprocess.Popen[str], Callable[[str], object]]]:
+    """A server under callgrind, which counts nothing yet, and a function that tells it what to do."""
+    callgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={counts}"]
+    process = subprocess.Popen(
+        [*callgrind, sys.executable, *(address if each == "ADDRESS" else each for each in command)],
+        env=environment(address, rate_limit="1000000/second"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+    def control(option: str) -> object:
+        given = [shutil.which("callgrind_control") or "callgrind_control", option, str(process.pid)]
+        return subprocess.run(given, check=True, capture_output=True)
+
+    try:
+        yield process, control
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _instructions(folder: Path) -> int:
+    """The instructions in the largest dump."""
+    found = [
+        re.findall(r"^(?:summary|totals): (\d+)", each.read_text(), re.MULTILINE) for each in folder.iterdir()
+    ]
+    return max(int(number) for numbers in found for number in numbers)
 
 
 def _listening(process: subprocess.Popen[str]) -> str:
     """Where a server listens, as soon as it says so."""
-    assert process.stdout is not None
-    for line in process.stdout:
+    for line in process.stdout or ():
         if found := re.search(r"(?:Listening\s+http://127.0.0.1:|^)(\d+)$", line.strip()):
             return f"http://127.0.0.1:{found[1]}"
     raise RuntimeError("the server did not start")
-
-
-def _dump(process: subprocess.Popen[str]) -> None:
-    """Write the counts so far to the next file, and begin again."""
-    subprocess.run(["callgrind_control", "-d", str(process.pid)], check=True, stdout=subprocess.DEVNULL)
 
 
 async def _make(server: Server, pairs: int) -> None:
