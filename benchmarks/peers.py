@@ -1,7 +1,7 @@
 """Pairs through the desk, embedded and over HTTP, against the peers, each with its own means on the same work and durability.
 
 A pair is asked, answered, and gone on with in the program that asked. Over HTTP, 64 agents and 64 people have their own keys
-and sessions; an agent hears of the answer in its event stream. Restate, Temporal and awaithumans have servers of their own too;
+and sessions; an agent waits for the answer in a long poll. Restate, Temporal and awaithumans have servers of their own too;
 DBOS and LangGraph are libraries on the database, as the embedded desk is. Each peer runs in an environment that has it:
 `.venv-integrations` (made by `.ci/run integrations`), the interpreters in HANDRAISE_PEERS (separated like PATH), or
 that of this program. A peer that is not installed anywhere is left out, and a note says so. Each is tried with several
@@ -24,7 +24,7 @@ from benchmarks.http import Credentials, Server, close, make_credentials
 from handraise import open_desk
 from support.command import serving
 from support.database import own_database
-from support.raw_http import Caller, Listener, Message
+from support.raw_http import Caller
 
 ROOT = Path(__file__).parent.parent
 PEERS = {
@@ -60,33 +60,26 @@ async def desk_pairs(address: str, callers: int, seconds: float) -> float:
 
 
 async def http_pairs(address: str, callers: int, seconds: float) -> float:
-    """Pairs a second over HTTP, each waited for in the event stream of its agent."""
+    """Pairs a second over HTTP, each waited for in a long poll of its agent."""
     known = await make_credentials(address, callers)
     with tempfile.TemporaryDirectory() as folder, serving(address, Path(folder)) as started:
         server = Server(started.address, started.process.pid, known)
-        waiting: dict[str, asyncio.Future[None]] = {}
+        askers, people = ([Caller([server.address]) for _ in known] for _ in range(2))
 
-        def hear(message: Message) -> None:
-            if message.event == "answered":
-                waiting.pop(message.json()["question_id"]).set_result(None)
+        async def pair(asker: Caller, person: Caller, own: Credentials) -> None:
+            question_id = await server.ask(asker, own.agent)
+            path = f"/v1/questions/{question_id}/outcome?wait=30s"
+            waiting = asyncio.create_task(asker.call("GET", path, token=own.agent))
+            await server.answer(person, question_id, own.person)
+            if (await waiting).json()["outcome"]["value"] != "Canary":
+                raise RuntimeError("the answer did not arrive")
 
-        async def pair(caller: Caller, own: Credentials) -> None:
-            question_id = await server.ask(caller, own.agent)
-            answered = waiting[question_id] = asyncio.get_running_loop().create_future()
-            await server.answer(caller, question_id, own.person)
-            await answered
-
-        mine = [Caller([server.address]) for _ in known]
-        listeners = [Listener([server.address], own.agent, hear) for own in known]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each.run()) for each in listeners]
-            await asyncio.gather(*(each.ready.wait() for each in listeners))
-            try:
-                return await rate([partial(pair, *each) for each in zip(mine, known, strict=True)], seconds)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                close(mine)
+        try:
+            return await rate(
+                [partial(pair, *each) for each in zip(askers, people, known, strict=True)], seconds
+            )
+        finally:
+            close([*askers, *people])
 
 
 async def peer_pairs(run: Run, python: str, name: str, callers: int) -> float:
