@@ -93,7 +93,8 @@ async def test_what_is_sent_again_with_its_idempotency_key_asks_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     headers = bot | {"idempotency-key": "k"}
-    insert, failed = ctx.engine.insert.submit, []
+    insert = ctx.engine.insert.submit
+    failed: list[Any] = []
 
     def fail_once(draft: Any) -> Any:
         if draft.prompt == "b" and not failed:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 import time
-import uuid
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,7 +103,7 @@ class RequestLogMiddleware:
         given = headers.get("x-request-id", "")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         return ActiveRequest(
-            id=given if given and _SANE_ID.fullmatch(given) else uuid.uuid4().hex,
+            id=given if given and _SANE_ID.fullmatch(given) else secrets.token_hex(16),
             method=method,
             path=scope["path"],
             headers=headers,
