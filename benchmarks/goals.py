@@ -75,6 +75,13 @@ GOALS = (
     Goal("wakeups", "ratio_to_notify_alone_p99", "the same, p99", 3.0),
     Goal("peers", "ratio_to_best_peer", "pairs a second ÷ the best peer", 5.0, True),
     Goal(
+        "peers",
+        "ratio_over_http_to_best_networked_peer",
+        "HTTP pairs a second, 64 callers with their own keys ÷ the best peer over its network protocol",
+        1.5,
+        True,
+    ),
+    Goal(
         "waits",
         "desk_bytes_per_wait",
         "bytes for each wait held, 100,000 in one process",

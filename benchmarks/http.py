@@ -65,9 +65,10 @@ class Server:
     process: int
     credentials: Sequence[Credentials] = (Credentials(),)
 
-    async def ask(self, caller: Caller, request: bytes | None = None) -> str:
+    async def ask(self, caller: Caller, agent: str | None = None) -> str:
         """Ask; the id."""
-        posted = await caller.send(request or self._asking(self.credentials[0]))
+        token = self.credentials[0].agent if agent is None else agent
+        posted = await caller.send(request_bytes("POST", "/v1/questions", token, _ASK))
         found = _ID.match(posted.body)
         if posted.status != 201 or found is None:
             raise RuntimeError(f"{posted}")
@@ -93,13 +94,13 @@ class Server:
         """How many a second, and the processor time of the server for each."""
         mine = [Caller([self.address]) for _ in range(callers)]
 
-        async def work(caller: Caller, asking: bytes, person: str) -> None:
-            question_id = await self.ask(caller, asking)
+        async def work(caller: Caller, own: Credentials) -> None:
+            question_id = await self.ask(caller, own.agent)
             if answers:
-                await self.answer(caller, question_id, person)
+                await self.answer(caller, question_id, own.person)
 
         works = [
-            partial(work, caller, self._asking(own), own.person)
+            partial(work, caller, own)
             for caller, own in zip(mine, itertools.cycle(self.credentials), strict=False)
         ]
         try:
@@ -109,9 +110,6 @@ class Server:
             return {"per_s": per_second, "cpu_us": 1e6 * worked / (per_second * took)}
         finally:
             close(mine)
-
-    def _asking(self, credentials: Credentials) -> bytes:
-        return request_bytes("POST", "/v1/questions", credentials.agent, _ASK)
 
     async def long_poll(self, count: int) -> dict[str, float]:
         """From the call of answer to the end of a long poll that was waiting."""

@@ -1,6 +1,8 @@
-"""Pairs through the desk against the peers, each with its own means on the same work and durability.
+"""Pairs through the desk, embedded and over HTTP, against the peers, each with its own means on the same work and durability.
 
-A pair is asked, answered, and gone on with in the program that asked. Each peer runs in an environment that has it:
+A pair is asked, answered, and gone on with in the program that asked. Over HTTP, 64 agents and 64 people have their own keys
+and sessions; an agent waits for the answer in a long poll. Restate, Temporal and awaithumans have servers of their own too;
+DBOS and LangGraph are libraries on the database, as the embedded desk is. Each peer runs in an environment that has it:
 `.venv-integrations` (made by `.ci/run integrations`), the interpreters in HANDRAISE_PEERS (separated like PATH), or
 that of this program. A peer that is not installed anywhere is left out, and a note says so. Each is tried with several
 numbers of concurrent callers; its best counts.
@@ -12,13 +14,17 @@ import asyncio
 import os
 import shutil
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
 from benchmarks import bare
 from benchmarks.harness import Run, Work, main, rate
+from benchmarks.http import Credentials, Server, close, make_credentials
 from handraise import open_desk
+from support.command import serving
 from support.database import own_database
+from support.raw_http import Caller
 
 ROOT = Path(__file__).parent.parent
 PEERS = {
@@ -30,8 +36,12 @@ PEERS = {
 }
 """The name of each, and the module that must be installed."""
 
+NETWORKED = ("restate", "temporal", "awaithumans")
+"""Those that are reached over a network protocol, as a server is."""
+
 RATIOS = {
     "ratio_to_best_peer": ("desk_pairs_per_s", "best_peer_pairs_per_s"),
+    "ratio_over_http_to_best_networked_peer": ("http_pairs_per_s", "best_networked_peer_pairs_per_s"),
     **{f"ratio_to_{name}": ("desk_pairs_per_s", f"{name}_pairs_per_s") for name in PEERS},
 }
 
@@ -47,6 +57,29 @@ async def desk_pairs(address: str, callers: int, seconds: float) -> float:
             await waiting
 
         return await rate([pair] * callers, seconds)
+
+
+async def http_pairs(address: str, callers: int, seconds: float) -> float:
+    """Pairs a second over HTTP, each waited for in a long poll of its agent."""
+    known = await make_credentials(address, callers)
+    with tempfile.TemporaryDirectory() as folder, serving(address, Path(folder)) as started:
+        server = Server(started.address, started.process.pid, known)
+        askers, people = ([Caller([server.address]) for _ in known] for _ in range(2))
+
+        async def pair(asker: Caller, person: Caller, own: Credentials) -> None:
+            question_id = await server.ask(asker, own.agent)
+            path = f"/v1/questions/{question_id}/outcome?wait=30s"
+            waiting = asyncio.create_task(asker.call("GET", path, token=own.agent))
+            await server.answer(person, question_id, own.person)
+            if (await waiting).json()["outcome"]["value"] != "Canary":
+                raise RuntimeError("the answer did not arrive")
+
+        try:
+            return await rate(
+                [partial(pair, *each) for each in zip(askers, people, known, strict=True)], seconds
+            )
+        finally:
+            close([*askers, *people])
 
 
 async def peer_pairs(run: Run, python: str, name: str, callers: int) -> float:
@@ -91,13 +124,18 @@ async def measure(run: Run) -> None:
             else:
                 found[name] = python
     async with own_database() as address:
-        works: dict[str, Work] = {"desk_pairs_per_s": partial(desk_pairs, address, 256, run.seconds)}
+        works: dict[str, Work] = {
+            "desk_pairs_per_s": partial(desk_pairs, address, 256, run.seconds),
+            "http_pairs_per_s": partial(http_pairs, address, 64, run.seconds),
+        }
         for name, python in found.items():
             for count in counts:
                 works[f"{name}_{count}_callers_pairs_per_s"] = partial(peer_pairs, run, python, name, count)
         await run.mixed(works)
     for name in found:
         run.best_of(f"{name}_pairs_per_s", [f"{name}_{count}_callers_pairs_per_s" for count in counts])
+    networked = [f"{name}_pairs_per_s" for name in NETWORKED if name in found]
+    run.best_of("best_networked_peer_pairs_per_s", networked)
     if found:
         best = run.best_of("best_peer_pairs_per_s", [f"{name}_pairs_per_s" for name in found])
         run.remark(f"the best peer was {best.removesuffix('_pairs_per_s')}")

@@ -34,6 +34,11 @@ def uuid7_ids() -> IdFactory:
     return new_id
 
 
+def numbered_id(made: str, number: int) -> str:
+    """An id next to one of `uuid7_ids`: the same for the same number, another one for every number below 65,536."""
+    return f"{made[:-4]}{(int(made[-4:], 16) + number) % 65_536:04x}"
+
+
 def counted_ids(prefix: str = "q") -> IdFactory:
     """`prefix-1`, `prefix-2` and so on: the same in every run. Beyond 9 they sort as texts, not as numbers."""
     numbers = itertools.count(1)

@@ -99,6 +99,7 @@ def language_name(language: str) -> str:
     return _translations(language).pgettext("the name of this language", "English")
 
 
+@functools.lru_cache(maxsize=200)
 def best_language(*wishes: str | None) -> str:
     """The first supported language: each wish is a code such as `de-AT`, or a whole Accept-Language header."""
     for wish in wishes:

@@ -15,6 +15,7 @@ from handraise.server.api import (
     address_routes,
     admin_routes,
     away_routes,
+    batch_post_routes,
     bulk_answer_routes,
     calendar_routes,
     channel_routes,
@@ -90,6 +91,7 @@ from handraise.server.web.pages import STATIC_FILES
 
 API: tuple[APIRouter, ...] = (
     question_routes.router,
+    batch_post_routes.router,
     bulk_answer_routes.router,
     thread_routes.router,
     heartbeat_routes.router,

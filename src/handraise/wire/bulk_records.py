@@ -1,4 +1,4 @@
-"""What came of several answers, as a server says it."""
+"""What came of several answers or questions, as a server says it."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ class AnswerResults(Record):
     """What came of several answers, in the order in which they were given."""
 
     results: tuple[AnswerResultRecord, ...]
+
+
+class PostResultRecord(Record):
+    """What came of one question: the status and the body that it would have had by itself.
+
+    The body is the `question`, or the `problem`.
+    """
+
+    status: int
+    question: QuestionRecord | None = None
+    problem: ProblemDocument | None = None
+
+
+class PostResults(Record):
+    """What came of several questions, in the order in which they were given."""
+
+    results: tuple[PostResultRecord, ...]
 
 
 _NOTHING_SAID = ProblemDocument(

@@ -137,6 +137,16 @@ class PostQuestion(Request):
         return cast("QuestionOptions", options)
 
 
+MOST_QUESTIONS = 100
+"""The most questions in one request."""
+
+
+class PostQuestions(Request):
+    """Several questions to ask. Each is asked by itself, as if it had come in its own request."""
+
+    questions: Annotated[tuple[PostQuestion, ...], pydantic.Field(min_length=1, max_length=MOST_QUESTIONS)]
+
+
 class ResponseRequest(Request):
     """Details of an answer. `by` may only be the person who is signed in.
 

@@ -132,14 +132,22 @@ def events_for(caller: CallerOrReader, events: Sequence[Event]) -> Sequence[Even
 @router.post("/questions", status_code=201, response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
 async def post_question(request: Request, ctx: Context, agent: CurrentAgent, body: PostQuestion) -> Response:
     """Ask a question. If its key or id exists, the first question is returned."""
-    made = body.id or getattr(request.state, "made", None) or ctx.new_id()
-    desk = ctx.desk.scoped(agent.workspace, asker=agent.agent, new_id=lambda: made)
+    made = getattr(request.state, "made", None) or ctx.new_id()
+    question = await post_as(request, ctx, agent, body, made=made)
+    where = {"location": f"/v1/questions/{question.id}"} if question.id.isascii() else None
+    return reply(record_of(agent, question), status=201, headers=where)
+
+
+async def post_as(
+    request: Request, ctx: ServerContext, agent: AgentCaller, body: PostQuestion, *, made: str
+) -> Question:
+    """Ask in the name of the caller; `made` is the id unless the asker gave one."""
+    new_id = body.id or made
+    desk = ctx.desk.scoped(agent.workspace, asker=agent.agent, new_id=lambda: new_id)
     options = body.options()
     if (trace := asker_traceparent(request.headers)) is not None:
         options.setdefault("trace", trace)
-    question = await desk.post(body.prompt, **options)
-    where = {"location": f"/v1/questions/{question.id}"} if question.id.isascii() else None
-    return reply(record_of(agent, question), status=201, headers=where)
+    return await desk.post(body.prompt, **options)
 
 
 @router.get("/questions", response_model=QuestionPage)

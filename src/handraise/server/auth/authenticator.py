@@ -283,11 +283,16 @@ async def _authenticate(connection: HTTPConnection) -> CallerOrReader:
         if scheme or text:
             count_refusal(connection)
         raise Unauthenticated("A valid key or session is needed: Authorization: Bearer …")
-    connection.app.state.rate_limits.count_request(caller.workspace, caller.credential)
+    count_request(connection, caller)
     if not isinstance(caller, PersonCaller):
         connection.app.state.last_used.note(caller.workspace, caller.key_id)
     connection.state.token = token
     return caller
+
+
+def count_request(connection: HTTPConnection, caller: CallerOrReader) -> None:
+    """Count one more request of this caller; raises `TooManyRequests`."""
+    connection.app.state.rate_limits.count_request(caller.workspace, caller.credential)
 
 
 async def still_authorized(connection: HTTPConnection) -> bool:

@@ -25,6 +25,8 @@ _OF_EVERY_RECORD = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 )
 
+_ENCODER = json.JSONEncoder(default=str)
+
 Line: TypeAlias = dict[str, Any]
 """The fields of a line."""
 
@@ -78,7 +80,7 @@ class _Formatter(logging.Formatter):
 
 def _json_line(line: Line) -> str:
     line["timestamp"] = line["timestamp"].isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return json.dumps(line, default=str)
+    return _ENCODER.encode(line)
 
 
 def _coloured_line(line: Line) -> str:

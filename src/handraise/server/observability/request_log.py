@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 import time
-import uuid
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +26,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _UNLOGGED = frozenset({"/healthz", "/readyz", "/metrics"})
-_ASKING = "/v1/questions"
+_ASKING = frozenset({"/v1/questions", "/v1/questions:batch"})
 _FAILED = 500
 
 
@@ -47,8 +47,8 @@ class ActiveRequest:
 
     @property
     def is_asking(self) -> bool:
-        """Whether it asks a question, so that its span is the asker's."""
-        return self.method == "POST" and self.path == _ASKING
+        """Whether it asks questions, so that its span is the asker's."""
+        return self.method == "POST" and self.path in _ASKING
 
     @property
     def question(self) -> Question | None:
@@ -103,7 +103,7 @@ class RequestLogMiddleware:
         given = headers.get("x-request-id", "")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         return ActiveRequest(
-            id=given if given and _SANE_ID.fullmatch(given) else uuid.uuid4().hex,
+            id=given if given and _SANE_ID.fullmatch(given) else secrets.token_hex(16),
             method=method,
             path=scope["path"],
             headers=headers,
