@@ -36,9 +36,9 @@ def module_tree(module: str) -> ast.Module:
 
 
 def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
-    """The statements of a module, each with the one behind it; what is tried is done."""
+    """The statements of a module, each with the one behind it; what is tried or only for type checkers is done."""
     for statement, following in zip(body, [*body[1:], None], strict=True):
-        if isinstance(statement, ast.Try):
+        if isinstance(statement, (ast.Try, ast.If)):
             yield from statements(statement.body)
         else:
             yield statement, following
