@@ -164,19 +164,26 @@ class _SqliteConnection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Make a statement."""
+        return self._met(sql, lambda: super(_SqliteConnection, self).execute(sql, parameters))
+
+    def executemany(self, sql: str, parameters: Any, /) -> Any:
+        """Make a statement for each of several rows: one step."""
+        return self._met(sql, lambda: super(_SqliteConnection, self).executemany(sql, parameters))
+
+    def _met(self, sql: str, make: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
         name = SQLITE_NAMES.get(sql) or _plain(sql)
         if name.startswith("pragma"):
-            return super().execute(sql, parameters)
+            return make()
         self._path, point = _along(self._path, name)
         match _RECORDER.at(point):
             case None:
-                return super().execute(sql, parameters)
+                return make()
             case "kill":
                 die()
             case "raise":
                 raise sqlite3.OperationalError("disk I/O error, before the statement")
             case action:
-                super().execute(sql, parameters).fetchall()
+                make().fetchall()
                 if action == "kill_after":
                     die()
                 raise sqlite3.OperationalError("disk I/O error, after the statement")
