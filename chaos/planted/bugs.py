@@ -397,8 +397,8 @@ _RACES = (
         "event-lost",
         "a vote that settles nothing leaves no event",
         f"{_POSTGRES}/statements.sql",
-        "            '{}'\n        )\n    from moved\n),",
-        "            '{}'\n        )\n    from moved\n    where status <> 'pending'\n),",
+        "                '{}'\n            )\n        end\n    from moved\n),",
+        "                '{}'\n            )\n        end\n    from moved\n    where status <> 'pending'\n),",
         (f"{ON_POSTGRES}::test_every_transition_leaves_exactly_one_event",),
     ),
     Bug(

@@ -25,6 +25,8 @@ pytestmark = [pytest.mark.proof, pytest.mark.timeout(500)]
 ROOT = Path(__file__).parent.parent.parent
 
 TODAY = {
+    "ratio_to_plain_pgbench": 0.9,
+    "batch_of_64_server_cpu_us": 130,
     "ratio_to_bare_coalesced": 0.5,
     "ratio_of_lone_ask": 1.8,
     "ratio_of_wake_p50": 1.9,

@@ -115,6 +115,7 @@ create table handraise.questions (
     check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')),
     check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null)),
     check ((reported_at is null) = (report is null))
+-- A batch may settle all questions of a page at once, so each needs room for a second version there.
 ) with (fillfactor = 50);
 
 create unique index questions_by_owner_and_key
