@@ -74,10 +74,10 @@ async def http_pairs(address: str, callers: int, seconds: float) -> float:
             if (await waiting).json()["outcome"]["value"] != "Canary":
                 raise RuntimeError("the answer did not arrive")
 
+        pairs = [partial(pair, *each) for each in zip(askers, people, known, strict=True)]
         try:
-            return await rate(
-                [partial(pair, *each) for each in zip(askers, people, known, strict=True)], seconds
-            )
+            await asyncio.gather(*(each() for each in pairs))  # to warm up, as the peers do
+            return await rate(pairs, seconds)
         finally:
             close([*askers, *people])
 

@@ -176,10 +176,10 @@ class TestRequests:
         line = await connect()
         assert await line.status(HEAD * 10) == 200
         assert [await line.status(b"") for _ in range(9)] == [200] * 9
-        assert await line.status(HEAD * 1_000) in (200, 400)
-        async with asyncio.timeout(WITHIN):
-            while await line.status(b"") == 200:
-                pass
+        said = [await line.status(HEAD * 1_000)]
+        while said[-1] == 200:
+            said.append(await line.status(b""))
+        assert len(said) < 100
 
 
 @pytest.fixture

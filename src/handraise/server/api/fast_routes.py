@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handraise.model.problems import HandraiseError
 from handraise.server.api.question_routes import answer_question, get_outcome, post_question
-from handraise.server.api.responses import MAX_ID
+from handraise.server.api.responses import MAX_ID, MAX_WAIT
 from handraise.server.auth.authenticator import agent_of, caller_of, context_of, person_of
 from handraise.server.middleware.error_handlers import handle_http_exception, problem_response
 from handraise.server.middleware.idempotency import handle_once
@@ -29,6 +29,7 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 _QUESTIONS = ["", "v1", "questions"]
 _JSON = b"application/json"
+_WAIT = b"wait="
 
 
 class _NotOrdinaryError(Exception):
@@ -88,7 +89,8 @@ async def _answer(request: Request) -> Response:
 
 async def _outcome(request: Request) -> Response:
     caller = await caller_of(request)
-    return await get_outcome(request, context_of(request), caller, _question_id(request))
+    wait = request.scope["query_string"].removeprefix(_WAIT).decode() or "0s"
+    return await get_outcome(request, context_of(request), caller, _question_id(request), wait)
 
 
 _POST = _FastRoute("/v1/questions", _post)
@@ -98,19 +100,24 @@ _OUTCOME = _FastRoute("/v1/questions/{question_id}/outcome", _outcome)
 
 def _find(scope: Scope) -> _FastRoute | None:
     """The fast route of a request, if there is one for it."""
-    if scope["type"] != "http" or scope["query_string"]:
+    if scope["type"] != "http":
         return None
-    method, parts = scope["method"], scope["path"].split("/")
-    if parts[:3] != _QUESTIONS:
+    method, query, parts = scope["method"], scope["query_string"], scope["path"].split("/")
+    if parts[:3] != _QUESTIONS or not (query == b"" or _is_wait(query)):
         return None
     match parts[3:]:
-        case [] if method == "POST" and _has_json(scope):
+        case [] if method == "POST" and not query and _has_json(scope):
             return _POST
-        case [question_id, "answer"] if method == "POST" and _has_json(scope):
+        case [question_id, "answer"] if method == "POST" and not query and _has_json(scope):
             return _ANSWER if 0 < len(question_id) <= MAX_ID else None
         case [question_id, "outcome"] if method == "GET":
             return _OUTCOME if 0 < len(question_id) <= MAX_ID else None
     return None
+
+
+def _is_wait(query: bytes) -> bool:
+    wait = query.removeprefix(_WAIT)
+    return wait != query and wait.isalnum() and len(wait) <= MAX_WAIT
 
 
 def _has_json(scope: Scope) -> bool:

@@ -16,13 +16,15 @@ from handraise.wire.records import Record
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
+MAX_WAIT = 20
+"""The longest text of a wait."""
 MAX_ID = 200
 """The longest id of a question in a path."""
 QuestionId = Annotated[str, Path(max_length=MAX_ID, description="the question's id")]
 Limit = Annotated[int, Query(ge=1, le=500, description="the maximal number of items")]
 After = Annotated[str | None, Query(max_length=200, description="the `next` of the page before")]
 Wait = Annotated[
-    str, Query(max_length=20, description="how long to wait: `30s`, `500ms`, `2m`", examples=["30s"])
+    str, Query(max_length=MAX_WAIT, description="how long to wait: `30s`, `500ms`, `2m`", examples=["30s"])
 ]
 
 
