@@ -1,5 +1,7 @@
 """Questions, and what belongs to them: options, limits, bulk and standing answers, votes, timelines, messages, grants, rulings."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from handraise.model.attachments import Attachment

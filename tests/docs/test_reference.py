@@ -36,9 +36,11 @@ def module_tree(module: str) -> ast.Module:
 
 
 def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
-    """The statements of a module, each with the one behind it; what is tried or only for type checkers is done."""
+    """The statements of a module, each with the one behind it; what is tried is done, as is what type checkers see."""
     for statement, following in zip(body, [*body[1:], None], strict=True):
-        if isinstance(statement, (ast.Try, ast.If)):
+        if isinstance(statement, ast.Try) or (
+            isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"
+        ):
             yield from statements(statement.body)
         else:
             yield statement, following
