@@ -204,7 +204,7 @@ async def measure(run: Run) -> None:
         async with own_database() as address:
             known = await make_credentials(address, callers)
             with (
-                serving(address, Path(folder)) as ours,
+                serving(address, Path(folder), pending_quota="1000000") as ours,
                 bare_serving("bare_server", address) as fastapi,
                 bare_serving("bare_asgi", address) as asgi,
             ):

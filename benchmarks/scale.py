@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 DAY, HOUR = 86_400, 3_600
+SHOWN = (10e6, 100e6, 1e9)
+"""Questions a day, of the columns."""
 PEAK = 5
 """The busiest hour has so many times the mean."""
 BUSY = 0.5
@@ -38,7 +40,7 @@ class Costs:
     stream: float
     """Bytes of a server's memory for an idle stream."""
     clients_per_core: float
-    """Idle streams of one core."""
+    """Idle streams that take all of one core."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class Prices:
     terabyte: float = 100.0
 
 
-MEASURED = Costs(postgres=55e-6, server=600e-6, wal=3_800, disk=3_200, stream=20_000, clients_per_core=30_000)
+MEASURED = Costs(
+    postgres=134e-6, server=1_300e-6, wal=3_800, disk=3_200, stream=14_000, clients_per_core=60_000
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Need:
     @property
     def stream_cores(self) -> float:
         """Cores of `handraise serve` if each of them is a client with a stream."""
-        return self.waiting / self.costs.clients_per_core
+        return self.waiting / self.costs.clients_per_core / BUSY
 
     @property
     def disk(self) -> float:
@@ -150,7 +154,7 @@ def rows(*needs: Need) -> Iterator[str]:
 
 def main() -> None:
     """Print the table."""
-    print("\n".join(rows(Need(10e6), Need(100e6), Need(1e9))))
+    print("\n".join(rows(*map(Need, SHOWN))))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from benchmarks import bare, database, report
+from benchmarks import bare, database, report, scale
 from benchmarks import sqlite as bare_sqlite
 from benchmarks.failover import Scene, simulate
 from benchmarks.goals import GOALS, Goal
@@ -241,3 +241,9 @@ def test_clients_of_a_dead_server_come_back_only_if_the_others_refuse_what_is_to
     crowd = Scene(clients=1_500, servers=1, open_cost=0.06, poll_cost=0.06, most_busy=100)
     assert simulate(crowd, within=600).all_of_them < 600
     assert simulate(replace(crowd, most_busy=None), within=600).half == float("inf")
+
+
+def test_the_page_on_scale_has_the_table_that_is_calculated() -> None:
+    page = (ROOT / "docs" / "explanation" / "scale.md").read_text()
+    needs = [scale.Need(each) for each in scale.SHOWN]
+    assert "\n".join(scale.rows(*needs)) in page
