@@ -324,7 +324,7 @@ _RACES = (
     Bug(
         "person-waits-as-agent",
         "the wait of a person counts as a sign of the agent that has the server's default name",
-        f"{_SRC}/server/api/question_routes.py",
+        f"{_SRC}/server/live/long_polls.py",
         "asker = caller.agent if isinstance(caller, AgentCaller) else caller.name",
         "asker = None",
         ("tests/server/test_heartbeat_routes.py::test_only_the_wait_of_the_agent_is_a_sign",),
@@ -449,12 +449,12 @@ _DURABILITY = (
         "told-before-it-is-recorded",
         "whoever waits is told an answer that the store has not taken yet",
         f"{_SRC}/desk/question_access.py",
-        "        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:",
+        "        while (moved := self._notify_moved(await self._shared.settle.submit(move))) is None:",
         "        from handraise.model.lifecycle import transition\n\n"
         "        early = transition(move.question, move, move.question.asked_at)\n"
         "        if early is not None and early[0].outcome is not None:\n"
-        "            self._engine.waiters.resolve(move.question.ref, early[0].outcome)\n"
-        "        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:",
+        "            self._shared.waiters.resolve(move.question.ref, early[0].outcome)\n"
+        "        while (moved := self._notify_moved(await self._shared.settle.submit(move))) is None:",
         (f"{SLIPS}::test_nobody_is_told_what_the_store_did_not_take",),
     ),
     Bug(

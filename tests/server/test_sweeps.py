@@ -32,6 +32,7 @@ Database: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 AGENTS_MAY = {
     "POST /v1/questions",
+    "POST /v1/questions:batch",
     "GET /v1/questions",
     "GET /v1/search",
     "GET /v1/questions/{question_id}",
