@@ -38,6 +38,8 @@ _POLLED_AT_ONCE = 500
 _MANY = 500
 """If a workspace has more waits, a poll asks what was settled there, and not for each of them."""
 _MANY_SETTLED = 1_000
+_MARK_WITHIN = 2.0
+"""For how many seconds a poll waits to hear what was settled in a workspace; it must not keep others waiting."""
 _POLL_ALL = 60.0
 """How often a poll reads every wait all the same."""
 _LAST_LOOK = 5.0
@@ -68,6 +70,8 @@ class Waiters:
         self._settled_since = settled_since
         self._by_workspace: dict[str, set[Ref]] = {}
         self._marks: dict[str, _Mark] = {}
+        self._owed: set[Ref] = set()
+        """What was settled, as a poll found, and has not been read yet."""
         # Nearly always there is one wait for a question; a set of one would be a sixth of its cost.
         self._waits: dict[Ref, Wait | set[Wait]] = {}
         self._unread: set[Ref] = set()
@@ -245,7 +249,8 @@ class Waiters:
                         if self._on_poll is not None and self._poll.regular:
                             await self._on_poll()
                         began = time.monotonic()
-                        waits = self._waits if self._poll.hurried else await self._to_read()
+                        is_hurried, self._poll.hurried = self._poll.hurried, False
+                        waits = self._waits if is_hurried else await self._to_read()
                         self._poll.begin(waits, began)
                 except DeskClosed:
                     raise
@@ -261,6 +266,7 @@ class Waiters:
         if self._settled_since is None:
             return self._waits
         refs: list[Ref] = []
+        self._owed &= self._waits.keys()
         for workspace, waits in list(self._by_workspace.items()):
             if len(waits) <= _MANY:
                 self._marks.pop(workspace, None)
@@ -268,21 +274,30 @@ class Waiters:
                 continue
             # The next mark is taken before anything is read, so that nothing is settled in between.
             mark = self._marks.get(workspace)
-            ids, following = await self._settled_since(
-                workspace, mark.text if mark else None, limit=_MANY_SETTLED
-            )
+            try:
+                async with asyncio.timeout(_MARK_WITHIN):
+                    ids, following = await self._settled_since(
+                        workspace, mark.text if mark else None, limit=_MANY_SETTLED
+                    )
+            except (StoreUnavailable, TimeoutError):
+                # Read every wait instead: of several databases, those that answer are read.
+                self._marks.pop(workspace, None)
+                refs += self._by_workspace.get(workspace, ())
+                continue
             now = time.monotonic()
             if mark is None or following is None or now >= mark.read_all_at:
                 refs += self._by_workspace.get(workspace, ())
                 read_all_at = now + _POLL_ALL
             else:
-                refs += {Ref(workspace, each) for each in ids} & self._by_workspace.get(workspace, set())
+                self._owed |= {Ref(workspace, each) for each in ids} & self._by_workspace.get(
+                    workspace, set()
+                )
                 read_all_at = mark.read_all_at
             if workspace in self._by_workspace and following is not None:
                 self._marks[workspace] = _Mark(following, read_all_at)
             else:
                 self._marks.pop(workspace, None)
-        return refs
+        return [*refs, *self._owed]
 
     async def _try_again_later(self) -> None:
         await asyncio.sleep(self._poll.interval)
@@ -374,7 +389,7 @@ class _Poll:
     def begin(self, waits: Collection[Ref], began: float) -> None:
         """Start a poll of these. `began` is when it was begun to find out which they are."""
         is_regular = self.regular
-        self._left, self.hurried, self._began = list(waits), False, began
+        self._left, self._began = list(waits), began
         if is_regular:
             self._began_regularly = began
         if not self._left:

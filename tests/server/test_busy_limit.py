@@ -81,3 +81,15 @@ async def test_a_long_poll_that_waits_does_not_count(
     assert not polling.done()
     await desk.answer(question.id, "yes", by="ann")
     assert (await polling).json()["status"] == "answered"
+
+
+async def test_who_is_slow_to_send_a_body_keeps_nobody_out(
+    http: httpx2.AsyncClient, issuer: Issuer, workspace: str
+) -> None:
+    agent = bearer(await issuer.agent(workspace, "bot"))
+    _, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
+    head = "POST /v1/questions HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n"
+    writer.write(head.encode())
+    await asyncio.sleep(0.2)
+    assert (await http.get("/v1/me", headers=agent)).status_code == 200
+    writer.close()

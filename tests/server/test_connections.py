@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from handraise.server import ServerContext, ServerSettings
 from handraise.server.middleware.connection_limits import Connection, ConnectionLimits
@@ -55,6 +55,14 @@ class OpenConnection:
         length = re.search(rb"content-length: (\d+)", answer)
         await self._reader.readexactly(int(length[1]) if length else 0)
         return int(answer.split()[1])
+
+    async def body(self, request: bytes) -> bytes:
+        """The body of the response to a request."""
+        self._writer.write(request)
+        async with asyncio.timeout(WITHIN):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head)
+            return await self._reader.readexactly(int(length[1]) if length else 0)
 
     async def is_cut(self) -> bool:
         """Whether the server hangs up before it says anything."""
@@ -180,6 +188,49 @@ class TestRequests:
         while said[-1] == 200:
             said.append(await line.status(b""))
         assert len(said) < 100
+
+    @pytest.mark.only_proof_of("the body of a request is never read as the next request")
+    async def test_with_a_body_that_want_another_protocol_are_refused(self, connect: Open) -> None:
+        line = await connect()
+        head = b"POST /healthz HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+        assert await line.status(head + f"Content-Length: {len(HEAD)}\r\n\r\n".encode()) == 400
+        assert await line.status(HEAD) is None
+
+    async def test_that_want_another_protocol_are_served_and_the_last_of_their_connection(
+        self, connect: Open
+    ) -> None:
+        line = await connect()
+        assert await line.status(HEAD[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n") == 200
+        assert await line.status() is None
+
+    async def test_have_no_headers_that_come_after_their_body(self, connect: Open, app: FastAPI) -> None:
+        async def told(request: Request) -> str:
+            await request.body()
+            return request.headers.get("x-forwarded-for", "none")
+
+        app.add_api_route("/told", told, methods=["POST"])
+        line = await connect()
+        head = b"POST /told HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert await line.body(head + b"0\r\nX-Forwarded-For: 192.0.2.9\r\n\r\n") == b'"none"'
+
+    @pytest.mark.only_proof_of("a client that leaves is noticed, whatever it has sent in advance")
+    async def test_that_come_in_advance_do_not_hide_that_the_client_has_left(
+        self, connect: Open, app: FastAPI
+    ) -> None:
+        begun, left = asyncio.Event(), asyncio.Event()
+
+        async def lasting(request: Request) -> None:
+            begun.set()
+            while not await request.is_disconnected():
+                await asyncio.sleep(0.01)
+            left.set()
+
+        app.add_api_route("/lasting", lasting)
+        line = await connect(b"GET /lasting HTTP/1.1\r\nHost: here\r\n\r\n" + HEAD)
+        async with asyncio.timeout(WITHIN):
+            await begun.wait()
+            line.close()
+            await left.wait()
 
 
 @pytest.fixture

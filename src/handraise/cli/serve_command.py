@@ -69,6 +69,9 @@ def serve(
 def _start_workers(settings: ServerSettings) -> tuple[ServerSettings, int]:
     """Return in each worker, with the real port and its number. In this process, wait until they have ended, and exit."""
     check_workers(settings)
+    process.bind(
+        settings.host, settings.port
+    ).close()  # a shared port would be taken though another server has it
     with process.bind(settings.host, settings.port, shared=True) as reserved:
         settings = settings.model_copy(update={"port": reserved.getsockname()[1]})
         supervisor = Supervisor(settings.workers)

@@ -196,6 +196,7 @@ FORM: pydantic.TypeAdapter[AnyForm] = pydantic.TypeAdapter(AnyForm)
 _TEXTS: dict[int, tuple[AnyForm, str]] = {}
 """The stored texts of forms by their identities. A form in here is kept, so that no other one gets its identity."""
 _MOST_TEXTS = 1_000
+_LONGEST_TEXT = 2_000
 _UNCHANGING = (Choice, MultiChoice, Open, Confirm)
 
 
@@ -205,7 +206,7 @@ def form_to_json(form: AnyForm) -> str:
     if known is not None:
         return known[1]
     text = form.model_dump_json(exclude_defaults=False, exclude_none=True)
-    if type(form) in _UNCHANGING:
+    if type(form) in _UNCHANGING and len(text) <= _LONGEST_TEXT:
         if len(_TEXTS) >= _MOST_TEXTS:
             _TEXTS.clear()
         _TEXTS[id(form)] = (form, text)

@@ -116,7 +116,7 @@ class Endings:
 
     items: Sequence[Ending]
     since: datetime
-    """Every ending since then is among them."""
+    """Every ending after then is among them."""
     is_complete: bool
     """Whether there are no others since the time that was asked for."""
 

@@ -18,6 +18,7 @@ from handraise.server.settings import ServerSettings
 _log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
+_FORWARDED = (signal.SIGINT, signal.SIGTERM)
 
 
 def check_workers(settings: ServerSettings) -> None:
@@ -61,14 +62,16 @@ class Supervisor:
         code = 0
         while self._workers:
             process, status = os.wait()
-            number = self._workers.pop(process)
+            worker = self._workers.pop(process, None)
+            if worker is None:
+                continue  # as the first process of a container, this one inherits orphans of others
             ended = os.waitstatus_to_exitcode(status)
             if self._is_stopping:
                 code = code or max(ended, 0)
             elif ended < 0:
                 _log.error("a worker was killed and is replaced", extra={"signal": -ended})
                 time.sleep(_PAUSE)
-                if self._start(number):
+                if self._start(worker):
                     return None
             else:
                 code = ended
@@ -77,11 +80,15 @@ class Supervisor:
 
     def _start(self, number: int) -> bool:
         """Start a worker, unless all are stopping; whether this is the worker."""
-        if self._is_stopping:
-            return False
-        if process := os.fork():
-            self._workers[process] = number
-            return False
+        with _signals_held_back():
+            if self._is_stopping:
+                return False
+            if process := os.fork():
+                self._workers[process] = number
+                return False
+            self._workers.clear()
+            for each in _FORWARDED:
+                signal.signal(each, signal.SIG_DFL)
         self.number = number
         os.setpgid(0, 0)  # Ctrl+C reaches the supervisor alone, which passes it on
         os.close(self._open_end)
@@ -94,7 +101,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _forwarded_signals(self) -> Iterator[None]:
-        before = {each: signal.signal(each, self._stop) for each in (signal.SIGINT, signal.SIGTERM)}
+        before = {each: signal.signal(each, self._stop) for each in _FORWARDED}
         try:
             yield
         finally:
@@ -106,3 +113,13 @@ class Supervisor:
         for process in list(self._workers):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Let no signal come between a fork and what both processes must note of it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -19,6 +19,7 @@ from handraise.model.json_values import text_problem
 from handraise.model.people import Responder
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+_LONGEST_NAME = 4_000
 
 
 class TokenKind(StrEnum):
@@ -53,7 +54,7 @@ def read_token(text: str) -> Token | None:
     """The kind and workspace of a token, or None if the text is not a token."""
     kind, _, rest = text.partition("_")
     name, _, secret = rest.partition("_")
-    if kind not in _KINDS or not _SECRET.fullmatch(secret):
+    if kind not in _KINDS or len(name) > _LONGEST_NAME or not _SECRET.fullmatch(secret):
         return None
     workspace = _workspace_of(name)
     return None if workspace is None else Token(_KINDS[kind], workspace, digest_of(text))

@@ -35,6 +35,9 @@ SETTINGS = {
 MAX_CACHEABLE_SIZE = 0
 """No limit: the driver would not keep a statement of more than 15 KB, and PostgreSQL would plan it each time: 10 ms."""
 
+_NOT_ABOUT_A_ROW = ("HR", "53", "57", "25006")
+"""A move of a workspace, too few resources, an operator who intervenes, a server that only reads."""
+
 DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a call to the driver may raise; a timeout is an OSError."""
 
@@ -183,12 +186,13 @@ def is_transient(error: Exception) -> bool:
 def is_undone(error: BaseException | None) -> bool:
     """Whether PostgreSQL itself refused to do something, so that nothing of it took effect.
 
-    False if a shard refused it because a workspace is being moved: that is not an error.
+    False if a shard refused it because a workspace is being moved: that is not an error. False too if the server cannot do
+    anything at the moment: more transactions would not help it.
     """
     return (
         isinstance(error, asyncpg.PostgresError)
         and not is_lost(error)
-        and not (error.sqlstate or "").startswith("HR")
+        and not (error.sqlstate or "").startswith(_NOT_ABOUT_A_ROW)
     )
 
 

@@ -122,9 +122,10 @@ class Database:
     ) -> Sequence[Result]:
         """Call `call_batch`, which is one transaction, with all items; the results come in their order.
 
-        With row security, one workspace must not fail another. So if PostgreSQL undid the transaction, each workspace gets
-        its own; if one of those fails, the others are finished before its error is raised. There are two exceptions: what is
-        repeated row by row, because a row was refused, and what is repeated elsewhere, because a workspace is being moved.
+        With row security, if PostgreSQL undid the transaction, each workspace gets its own, so that what one of them cannot do
+        is done for the others. If one fails, the others are finished, and then its error is raised for the whole call. There are
+        two exceptions: what is repeated row by row, because a row was refused, and what is repeated elsewhere, because a
+        workspace is being moved.
         """
         if not items:
             return []

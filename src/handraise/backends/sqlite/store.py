@@ -127,6 +127,8 @@ class SqliteStore:
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
+        if not drafts:
+            return []
         rows = draft_rows(drafts)  # before others have to wait for this transaction
 
         def work(connection: sqlite3.Connection) -> list[Inserted]:

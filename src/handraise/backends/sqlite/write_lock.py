@@ -1,7 +1,7 @@
 """The lock at which the writers of all processes queue before they begin, in a file next to the database.
 
 SQLite's own back-off sleeps up to 100 ms, and some writers would wait for seconds. Here the kernel wakes the writers that
-wait as soon as the lock is free, and releases the lock of a process that has died.
+wait as soon as the lock is free, and releases the lock when a process and those that it has forked have died.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class WriteLock:
         self._state = threading.Lock()
         self._is_waiting = False
         self._wanted: threading.Event | None = None
+        self._error: OSError | None = None
         self._closed = False
 
     @contextmanager
@@ -40,7 +41,9 @@ class WriteLock:
             yield
             return
         file = self._opened()
-        if self._is_waiting or not _is_taken(file):
+        with self._state:
+            is_free = not self._is_waiting and _is_taken(file)
+        if not is_free:
             self._wait(file, given_up)
         try:
             if given_up():
@@ -65,30 +68,38 @@ class WriteLock:
         """Wait in a thread of its own: nothing but the lock ends a wait in the kernel, and this one can be given up."""
         granted = threading.Event()
         with self._state:
-            self._wanted = granted
             if not self._is_waiting:
-                self._is_waiting = True
                 threading.Thread(
                     target=self._block, args=(file,), name="handraise-sqlite-lock", daemon=True
                 ).start()
+                self._is_waiting = True
+            self._wanted = granted
         while not granted.wait(_GLANCE):
             if given_up():
                 with self._state:
                     if not granted.is_set():
                         self._wanted = None
                         raise _too_late()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise StoreUnavailable(f"{self._path} cannot be locked: {error}") from error
 
     def _block(self, file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        error = None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as failure:  # such as on a network file system that has no locks
+            error = failure
         with self._state:
-            self._is_waiting = False
             if self._closed:
                 os.close(file)  # which releases the lock
-            elif self._wanted is None:
-                fcntl.flock(file, fcntl.LOCK_UN)
-            else:
+            elif self._wanted is not None:
+                self._error = error
                 self._wanted.set()
                 self._wanted = None
+            elif error is None:
+                fcntl.flock(file, fcntl.LOCK_UN)
+            self._is_waiting = False
 
 
 def _is_taken(file: int) -> bool:

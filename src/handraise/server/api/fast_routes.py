@@ -121,7 +121,8 @@ def _is_wait(query: bytes) -> bool:
 
 
 def _has_json(scope: Scope) -> bool:
-    return any(name == b"content-type" and value == _JSON for name, value in scope["headers"])
+    given = next((value for name, value in scope["headers"] if name == b"content-type"), None)
+    return given == _JSON
 
 
 def _question_id(request: Request) -> str:

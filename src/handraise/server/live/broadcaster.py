@@ -266,7 +266,9 @@ class Subscription:
             page := await streams.context.engine.feeds.behind(self.caller.workspace, self.cursor)
         ):
             return (await streams.visibility.render(page)).visible_to(self.caller)
-        if self._broadcaster.cursor == at and not (self._heartbeat_due or self._is_over):
+        if self._broadcaster.cursor == at and not (
+            self._heartbeat_due or self._is_over or self._broadcaster.is_over
+        ):
             return await self._broadcaster.wait(self)
         return VisibleEvents(self.cursor)  # the broadcaster has moved, or the stream was called meanwhile
 

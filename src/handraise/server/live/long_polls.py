@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from starlette.requests import HTTPConnection, Request
@@ -17,7 +18,7 @@ from handraise.server.auth.authenticator import AgentCaller, Caller, still_autho
 from handraise.server.context import ServerContext
 from handraise.server.live.long_responses import continue_outside
 from handraise.server.live.stream_limits import Held, limits_of
-from handraise.server.middleware.error_handlers import problem_response
+from handraise.server.middleware.error_handlers import problem_response, unexpected_response
 
 
 class LongPoll(Response):
@@ -73,6 +74,8 @@ class _Rest:
                 response = self._render(await self._settled(gone))
             except HandraiseError as error:
                 response = problem_response(error)
+            except Exception as error:  # noqa: BLE001 -- the application's own handler is inside of all this
+                response = unexpected_response(error)
         if self.send is not None:
             await response(self._scope, _nothing, self.send)
 
@@ -113,4 +116,5 @@ async def _nothing() -> Message:
 
 def _end(until: asyncio.Timeout, *_: object) -> None:
     """End a wait now, as if its time were up."""
-    until.reschedule(asyncio.get_running_loop().time())
+    with suppress(RuntimeError):  # it is ending already
+        until.reschedule(asyncio.get_running_loop().time())

@@ -7,9 +7,12 @@ therefore only begun in its route. The rest is done outside of all this, when th
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+_log = logging.getLogger(__name__)
 
 _KEY = "handraise.long_responses"
 
@@ -42,6 +45,10 @@ class LongResponseMiddleware:
             gone = asyncio.create_task(_disconnected(receive), name="handraise disconnect")
             try:
                 await begun.pop().run(send, gone)
+            except Exception as error:
+                # The application's own error handler is inside of this.
+                _log.error("a long response failed unexpectedly", exc_info=error)
+                raise
             finally:
                 gone.cancel()
                 await asyncio.wait((gone,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Protocol
 
 from handraise.model.errors import DeskClosed
@@ -22,6 +22,9 @@ from handraise.wire.credentials import Token
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 500
+_RETRY = 1.0
+_LONGEST_OPENING = 60.0
+"""For so many seconds after a change, a stream that is opened is looked at again."""
 
 
 class Authorized(Protocol):
@@ -44,6 +47,8 @@ class StreamCredentials:
         self._streams: dict[Token, set[Authorized]] = {}
         self._changed: set[str] = set()
         self._all_changed = False
+        self._changed_at: dict[str | None, float] = {}
+        """When rights have changed lately, by workspace; None is for all of them."""
         self._wakeup = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.is_listening = False
@@ -51,6 +56,10 @@ class StreamCredentials:
     def add(self, stream: Authorized) -> None:
         """End this stream when its credential ends."""
         self._streams.setdefault(stream.token, set()).add(stream)
+        workspace = stream.token.workspace
+        if not self._changed_at.keys().isdisjoint((None, workspace)):
+            self._changed.add(workspace)  # perhaps after it was looked up for this stream
+            self._wakeup.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="handraise stream credentials")
 
@@ -65,26 +74,48 @@ class StreamCredentials:
             self._task, self.is_listening = None, False
 
     async def _run(self) -> None:
+        async with AsyncExitStack() as listening:
+            try:
+                await listening.enter_async_context(self._context.engine.watch(self._on_hint))
+            except DeskClosed:
+                return
+            except Exception as error:  # noqa: BLE001 -- announcements only make it faster
+                _log.warning(
+                    "changes of rights cannot be heard; streams find out at intervals", exc_info=error
+                )
+            while True:
+                try:
+                    await self._check_in_interval()
+                except DeskClosed:
+                    return
+                except Exception as error:  # noqa: BLE001 -- all streams depend on this task
+                    _log.error("the credentials of streams cannot be checked; trying again", exc_info=error)
+                    await asyncio.sleep(_RETRY)
+
+    async def _check_in_interval(self) -> None:
+        """Check everything, and then what changes until the interval is over."""
         loop = asyncio.get_running_loop()
-        interval = self._context.settings.heartbeat
-        with suppress(DeskClosed):
-            async with self._context.engine.watch(self._on_hint):
-                while True:
-                    due = loop.time() + interval
-                    # Also at first: something may have changed before announcements were heard.
-                    await self._check(list(self._streams))
-                    self.is_listening = True
-                    while loop.time() < due:
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout_at(due):
-                                await self._wakeup.wait()
-                        await self._check(self._changed_tokens())
+        due = loop.time() + self._context.settings.heartbeat
+        # Also at first: something may have changed before announcements were heard.
+        await self._check(list(self._streams))
+        self.is_listening = True
+        self._changed_at = {
+            each: at for each, at in self._changed_at.items() if loop.time() - at < _LONGEST_OPENING
+        }
+        while loop.time() < due:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._wakeup.wait()
+            await self._check(self._changed_tokens())
 
     def _on_hint(self, topics: Collection[Ref] | None) -> None:
+        now = asyncio.get_running_loop().time()
         if topics is None:
-            self._all_changed = True
+            self._all_changed, self._changed_at[None] = True, now
         else:
-            self._changed |= {ref.workspace for ref in topics if ref == credentials_of(ref.workspace)}
+            changed = {ref.workspace for ref in topics if ref == credentials_of(ref.workspace)}
+            self._changed |= changed
+            self._changed_at |= dict.fromkeys(changed, now)
         if self._all_changed or self._changed:
             self._wakeup.set()
 

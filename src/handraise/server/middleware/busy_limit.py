@@ -2,7 +2,8 @@
 
 If a server dies, all of its clients come to the others at once. Without a limit, all of them would be served at the same
 time, each so slowly that its client gives up and comes again, and none would ever be done. A refusal is cheap, and says
-when to come again. Streams and long polls count until they begin to wait: then their route has returned.
+when to come again. A request does not count while it waits for its body, and streams and long polls only until they begin
+to wait: then their route has returned.
 """
 
 from __future__ import annotations
@@ -39,11 +40,23 @@ class BusyLimit:
         slot = object()
         self._busy.add(slot)
 
+        has_responded = False
+
+        # Who is slow to send a body must not keep others out.
+        async def receive_while_not_busy() -> Message:
+            self._busy.discard(slot)
+            message = await receive()
+            if not has_responded:
+                self._busy.add(slot)
+            return message
+
         async def send_and_release(message: Message) -> None:
+            nonlocal has_responded
+            has_responded = True
             self._busy.discard(slot)
             await send(message)
 
         try:
-            await self._app(scope, receive, send_and_release)
+            await self._app(scope, receive_while_not_busy, send_and_release)
         finally:
             self._busy.discard(slot)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from handraise.server.file_descriptors import max_connections
 from handraise.server.middleware.security import network_of, plain_address
@@ -27,6 +27,7 @@ _SHARE_OF_ADDRESS = 0.5
 _MAX_HEAD = 16_384
 _MAX_PIPELINED = 16
 _SEPARATORS = len(": \r\n")
+_OF_BODIES = (b"content-length", b"transfer-encoding")
 
 
 class ConnectionLimits:
@@ -121,7 +122,8 @@ class Connection(HttpToolsProtocol):
     """Uvicorn's connection with httptools, with the limits that httptools does not have.
 
     A head, the trailers of a body, and the number of requests that are sent before the first is answered are limited. A
-    request that breaks a limit, or has not exactly one `Host`, gets 400, and its connection is closed.
+    request that breaks a limit, or has not exactly one `Host`, gets 400, and its connection is closed. So does one with a
+    body that wants another protocol: httptools would read its body as the next request. Trailers are ignored.
     """
 
     def __init__(self, limits: ConnectionLimits, **given: Any) -> None:
@@ -130,6 +132,9 @@ class Connection(HttpToolsProtocol):
         self._limits = limits
         self._unread = 0
         """The bytes that have come since the last end of a head or part of a body."""
+        self._is_in_head = False
+        self._running: RequestResponseCycle | None = None
+        """The request that is being served. `cycle` is the last one that has come."""
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -144,6 +149,9 @@ class Connection(HttpToolsProtocol):
         """The connection has ended."""
         self._limits.remove(self)
         self._stop_head_timer()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -158,16 +166,32 @@ class Connection(HttpToolsProtocol):
         else:
             self._start_head_timer()
 
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._is_in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header has come, or a trailer."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """A head is complete. An error here is a bad request."""
-        if self._unread > _MAX_HEAD and _size(self.url, self.headers) > _MAX_HEAD:
+        self._is_in_head = False
+        if _size(self.url, self.headers) > _MAX_HEAD:
             raise ValueError("the head is too large")
+        wants_other_protocol = self.parser.should_upgrade()
+        if wants_other_protocol and any(name in _OF_BODIES for name, _ in self.headers):
+            raise ValueError("a request with a body cannot change the protocol")
         if len(self.pipeline) >= _MAX_PIPELINED:
             raise ValueError("there are too many requests before the first is answered")
         if [name for name, _ in self.headers].count(b"host") != 1 and self.parser.get_http_version() == "1.1":
             raise ValueError("there must be one Host")
         self._unread = 0
         super().on_headers_complete()
+        if wants_other_protocol:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """A part of a body has come."""
@@ -181,12 +205,16 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is done. From here on uvicorn closes the connection if no other comes."""
-        is_whole = not self.cycle.more_body
+        is_whole = self._running is None or not self._running.more_body
         super().on_response_complete()
         if not is_whole:
             self.transport.close()  # the rest of the body would be read for nothing
         elif not self._is_busy:
             self._limits.mark_idle(self)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     @property
     def _is_busy(self) -> bool:

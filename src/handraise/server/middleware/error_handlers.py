@@ -101,6 +101,11 @@ async def handle_http_exception(_: Request, error: Exception) -> Response:
 
 
 async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
+    return unexpected_response(error)
+
+
+def unexpected_response(error: Exception) -> Response:
+    """The response to an error that nobody expected, which is logged."""
     _log.error("a request failed unexpectedly", exc_info=error)
     return document_response(
         ProblemDocument(
