@@ -195,6 +195,51 @@ async def test_a_poll_of_many_waits_reads_only_what_was_settled_and_now_and_then
         await waiters.close()
 
 
+async def test_what_a_poll_found_settled_is_read_until_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handraise.waiters._MANY", 10)
+    records = Records()
+    found: list[list[str]] = [[], [], [PLACES[3].id]]
+
+    async def settled_since(*_: object, **__: object) -> tuple[list[str], str | None]:
+        return found.pop(0) if found else [], "mark"
+
+    waiters = Waiters(records.read, records.listen, poll_interval=0.02, settled_since=settled_since)
+    try:
+        waits = await waiting(waiters, PLACES[:100])
+        await until(lambda: not found)
+        await until(lambda: records.reads[-1:] == [{PLACES[3]}])  # a slow shard says nothing of it
+        records.settled[PLACES[3]] = YES
+        async with asyncio.timeout(SOON):
+            assert await waits[3] == YES
+        await sent_home(*waits)
+    finally:
+        await waiters.close()
+
+
+async def test_a_workspace_that_does_not_say_what_was_settled_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("handraise.waiters._MANY", 10)
+    monkeypatch.setattr("handraise.waiters._MARK_WITHIN", 0.05)
+    records = Records()
+
+    async def settled_since(*_: object, **__: object) -> tuple[list[str], str | None]:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    waiters = Waiters(records.read, records.listen, poll_interval=0.02, settled_since=settled_since)
+    try:
+        waits = await waiting(waiters, PLACES[:100])
+        other = asyncio.create_task(waiters.outcome_of(Ref("other", "q"), timeout=SOON))
+        await asyncio.sleep(0.1)
+        records.settled |= {Ref("other", "q"): YES, PLACES[3]: YES}
+        async with asyncio.timeout(SOON):
+            assert (await other, await waits[3]) == (YES, YES)
+        await sent_home(*waits)
+    finally:
+        await waiters.close()
+
+
 async def test_waits_that_time_out_together_are_read_together() -> None:
     records = Records()
     async with records.waiters(NEVER) as waiters:

@@ -146,6 +146,25 @@ async def test_a_revoked_key_ends_its_streams_at_every_server_before_the_next_he
         assert await here == []
 
 
+@pytest.mark.parametrize("settings", [{"heartbeat": 0.3}])
+async def test_a_revoked_key_ends_its_streams_also_if_no_announcement_can_be_heard(
+    ctx: ServerContext, address: str, issuer: Issuer, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await issuer.agent(workspace, "bot")
+    (key,) = await ctx.directory.keys(workspace, after=None, limit=9)
+
+    def no_bus(*_: object) -> None:
+        raise OSError("no descriptor is left")
+
+    monkeypatch.setattr(type(ctx.engine), "watch", no_bus)
+    ready = asyncio.Event()
+    here = asyncio.create_task(read_stream(f"{address}/v1/events", agent, stop=None, ready=ready))
+    async with asyncio.timeout(SOON):
+        await ready.wait()
+        await ctx.directory.revoke_key(workspace, key.id, by="root")
+        assert await here == []
+
+
 async def checked(app: FastAPI) -> None:
     """Return when the first look at the credentials of the open streams is over."""
     streams: Streams = app.state.streams
