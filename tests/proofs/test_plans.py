@@ -331,7 +331,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "settled since a mark": (
             "settled_since",
             {"workspace": "w1", "mark": "0", "kinds": ["answered"], "limit": 100},
-            100 * 6,
+            100 * 20,  # here, few of the events since the mark end a question
         ),
         "feed of 100": ("feed", {"workspace": "w1", "transaction": "0", "number": 0, "limit": 100}, 100 * 3),
     }
