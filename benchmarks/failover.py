@@ -7,7 +7,7 @@ keep a server busy with answers that nobody waits for. A server that has too muc
 
     python -m benchmarks.failover --clients 30000 --servers 10 --open-ms 1.5
 
-Measure `open_ms` and `poll_ms` on your machine with `python -m benchmarks.idle`.
+No benchmark measures `open_ms` and `poll_ms` by themselves. `python -m benchmarks.http` says what a pair of requests costs.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ class Scene:
     open_patience: float = 45.0
     """How long a client waits for a stream."""
     poll_every: float = 5.0
-    longest_poll_pause: float = 5.0
-    """A poll without an answer doubles the time to the next one, up to this."""
     poll_patience: float = 25.0
     most_busy: int | None = 2_000
     """A server that works on so many requests refuses what comes, and says when to come again."""
@@ -63,8 +61,7 @@ def simulate(scene: Scene, *, seed: int = 1, within: float = 900.0) -> Result:
     """What happens after a server has died at 0."""
     chance = random.Random(seed)
     free_at = [0.0] * scene.servers
-    pauses = {"open": [scene.pause] * scene.clients, "poll": [scene.poll_every] * scene.clients}
-    longest = {"open": scene.longest_pause, "poll": scene.longest_poll_pause}
+    pauses = [scene.pause] * scene.clients
     connected: list[float] = [-1.0] * scene.clients
     came_back: list[float] = []
     most_queued = float("inf") if scene.most_busy is None else scene.most_busy * scene.open_cost
@@ -97,9 +94,10 @@ def simulate(scene: Scene, *, seed: int = 1, within: float = 900.0) -> Result:
             connected[client] = answered
             came_back.append(answered)
             continue
-        if not in_time:
-            pauses[what][client] = min(pauses[what][client] * 2, longest[what])
-        again = min(answered, now + patience) + pauses[what][client] * chance.uniform(0.5, 1)
+        pause = scene.poll_every
+        if what == "open":
+            pause = pauses[client] = min(pauses[client] * 2, scene.longest_pause)
+        again = min(answered, now + patience) + pause * chance.uniform(0.5, 1)
         heapq.heappush(coming, (again, client, what))
     came_back.sort()
 

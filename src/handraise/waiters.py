@@ -218,7 +218,7 @@ class Waiters:
     def _on_last_read(self, task: asyncio.Task[dict[Ref, Outcome | None]]) -> None:
         self._last_reads.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieved: whoever waited for it may have given up
+            task.exception()  # retrieved: all who waited for it may have given up
 
     async def _read_timed_out(self) -> dict[Ref, Outcome | None]:
         await asyncio.sleep(_TOGETHER)

@@ -42,7 +42,7 @@ class BusyLimit:
 
         has_responded = False
 
-        # Who is slow to send a body must not keep others out.
+        # A client that is slow to send its body must not keep others out.
         async def receive_while_not_busy() -> Message:
             self._busy.discard(slot)
             message = await receive()
