@@ -25,7 +25,7 @@ from handraise.model.events import Event
 from handraise.model.evidence import CLIENT_ASSERTED, SESSION
 from handraise.model.forms import Risk
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Outcome, Status, Withdrawn
 from handraise.model.pending_views import LONGEST, OF_A_PERSON, FormKind, Order, PendingFilters, ViewName
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
@@ -525,14 +525,12 @@ async def get_outcome(
 ) -> Response:
     """Get the outcome of a question. With `wait`, wait until it is settled, or return that it is still pending."""
     patience = seconds(wait, at_most=ctx.settings.longest_wait)
-    question = await visible(ctx, caller, question_id)
-    if question.outcome is not None or not patience:
-        return reply(_state(question))
-    pending = _state(
-        question
-    )  # a record, because a question that is kept for minutes takes several kilobytes
+    if not (patience and _known_to_be_own(ctx, caller, question_id)):
+        question = await visible(ctx, caller, question_id)
+        if question.outcome is not None or not patience:
+            return reply(_state(question.id, question.outcome))
     return LongPoll(
-        request, ctx, [question.id], patience, lambda now: reply(_state(now[0]) if now else pending)
+        request, ctx, [question_id], patience, lambda now: reply(_state(question_id, now.get(question_id)))
     )
 
 
@@ -553,13 +551,14 @@ async def get_outcomes(
     unknown = tuple(each for each, question in zip(ids, found, strict=True) if question is None)
     settled = [question for question in known if question.outcome is not None]
     if settled or unknown or not patience:
-        return reply(OutcomeStates(settled=tuple(map(_state, settled)), unknown=unknown))
+        states = (_state(question.id, question.outcome) for question in settled)
+        return reply(OutcomeStates(settled=tuple(states), unknown=unknown))
     return LongPoll(
         request,
         ctx,
         ids,
         patience,
-        lambda now: reply(OutcomeStates(settled=tuple(map(_state, now)), unknown=())),
+        lambda now: reply(OutcomeStates(settled=tuple(_state(*each) for each in now.items()), unknown=())),
     )
 
 
@@ -590,9 +589,19 @@ async def _find(ctx: ServerContext, caller: Caller, question_id: str) -> Questio
         return None
 
 
-def _state(question: Question) -> OutcomeState:
-    outcome = None if question.outcome is None else OutcomeRecord.of(question.outcome)
-    return OutcomeState(id=question.id, status=question.status, outcome=outcome)
+def _known_to_be_own(ctx: ServerContext, caller: Caller, question_id: str) -> bool:
+    """Whether this process knows that the caller asked this, so that a wait need not read the question first."""
+    known = ctx.engine.recall(Ref(caller.workspace, question_id))
+    if known is None or not (isinstance(caller, AgentCaller) and caller.agent == known.asker):
+        return False
+    note_question(known)
+    return True
+
+
+def _state(question_id: str, outcome: Outcome | None) -> OutcomeState:
+    if outcome is None:
+        return OutcomeState(id=question_id, status=Status.PENDING)
+    return OutcomeState(id=question_id, status=outcome.status, outcome=OutcomeRecord.of(outcome))
 
 
 def provenance_of(caller: PersonCaller, body: ResponseRequest) -> Provenance:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -12,8 +12,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from handraise.model.errors import Unauthenticated
+from handraise.model.outcomes import Outcome
 from handraise.model.problems import HandraiseError
-from handraise.model.questions import Question
+from handraise.model.questions import Ref
 from handraise.server.auth.authenticator import AgentCaller, Caller, still_authorized
 from handraise.server.context import ServerContext
 from handraise.server.live.long_responses import continue_outside
@@ -22,7 +23,7 @@ from handraise.server.middleware.error_handlers import problem_response, unexpec
 
 
 class LongPoll(Response):
-    """Waits until one of these questions, all pending, is settled. `render` makes the response from those that are.
+    """Waits until one of these questions is settled. `render` makes the response from the outcomes by id.
 
     Raises `TooManyRequests` if the caller may have no more long polls open.
     """
@@ -33,7 +34,7 @@ class LongPoll(Response):
         ctx: ServerContext,
         ids: Sequence[str],
         patience: float,
-        render: Callable[[Sequence[Question]], Response],
+        render: Callable[[Mapping[str, Outcome]], Response],
     ) -> None:
         super().__init__()
         del self.body
@@ -56,7 +57,7 @@ class _Rest:
         ctx: ServerContext,
         ids: Sequence[str],
         patience: float,
-        render: Callable[[Sequence[Question]], Response],
+        render: Callable[[Mapping[str, Outcome]], Response],
     ) -> None:
         self._scope = request.scope
         self._caller: Caller = request.state.caller
@@ -79,15 +80,15 @@ class _Rest:
         if self.send is not None:
             await response(self._scope, _nothing, self.send)
 
-    async def _settled(self, gone: asyncio.Future[None]) -> Sequence[Question]:
-        """Return the settled questions; none if time is up, if the server stops, or if the client has gone."""
+    async def _settled(self, gone: asyncio.Future[None]) -> Mapping[str, Outcome]:
+        """Return the outcomes; none if time is up, if the server stops, or if the client has gone."""
         caller = self._caller
         # Only the wait of an agent says that somebody waits for its questions, whatever agents are called.
         asker = caller.agent if isinstance(caller, AgentCaller) else caller.name
         desk = self._context.desk.scoped(caller.workspace, asker=asker)
         stopping = self._context.stopping
         if stopping.is_set() or gone.done():
-            return []
+            return {}
         try:
             async with asyncio.timeout(None) as until:
                 end = partial(_end, until)
@@ -95,18 +96,21 @@ class _Rest:
                 stopping.callbacks.add(end)
                 try:
                     if len(self._ids) == 1:
-                        await desk.wait(self._ids[0], timeout=self._patience)
+                        settled = {self._ids[0]: await desk.wait(self._ids[0], timeout=self._patience)}
                     else:
-                        await desk.wait_any(self._ids, timeout=self._patience)
+                        settled = dict([await desk.wait_any(self._ids, timeout=self._patience)])
                 finally:
                     gone.remove_done_callback(end)
                     stopping.callbacks.discard(end)
         except TimeoutError:  # `StillPending` is one
-            return []
+            return {}
         if not await still_authorized(HTTPConnection(self._scope)):
             raise Unauthenticated("This key or session has ended meanwhile.")
-        now = await asyncio.gather(*map(desk.get, self._ids))
-        return [question for question in now if question.outcome is not None]
+        if len(self._ids) > 1:  # others may have been settled with it
+            refs = [Ref(caller.workspace, each) for each in self._ids]
+            now = await self._context.engine.store.outcomes(refs)
+            settled |= {ref.id: outcome for ref, outcome in now.items() if outcome is not None}
+        return settled
 
 
 async def _nothing() -> Message:
