@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from handraise.backends.postgres.database import Database
-from handraise.backends.shards.placement import ShardRouter
+from handraise.backends.shards.shard_router import ShardRouter
 from handraise.backends.shards.shard import Shard
 from handraise.model.errors import StoreUnavailable
 

@@ -2,7 +2,8 @@
 
 A statement starts with `-- name: its_name`, then a sentence, then SQL with `:named` parameters. Nothing is
 ever formatted into it. After the name there may be a note on how to run it: `(may take long)` if nobody waits for it,
-`(as keeper)` if it needs a special role, or both with a comma. A migration starts with `-- oldest release: X.Y.Z`, the
+`(as keeper)` if it needs a special role, `(writes)` if only a function that it calls writes, or several with commas. A
+migration starts with `-- oldest release: X.Y.Z`, the
 oldest release that works on the schema it makes. The store keeps that, so such a release still starts after the
 migration.
 """
@@ -21,6 +22,7 @@ from handraise.model.errors import SchemaMismatch
 _NAME = re.compile(r"^-- name: (\w+)(?: \((.*)\))?$", re.MULTILINE)
 _OLDEST_RELEASE = re.compile(r"\A-- oldest release: (\d+\.\d+\.\d+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_WRITES = re.compile(r"\b(?:insert into|update|delete from|merge into)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Statement:
     parameters: tuple[str, ...]
     may_take_long: bool = False
     as_keeper: bool = False
+    writes: bool = True
 
     def arguments(self, **values: object) -> list[object]:
         """The values in the order of the numbered parameters."""
@@ -103,4 +106,12 @@ def _statement(name: str, sql: str, how: frozenset[str]) -> Statement:
     parameters = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
     numbers = {parameter: f"${place}" for place, parameter in enumerate(parameters, 1)}
     numbered = _PARAMETER.sub(lambda found: numbers[found[1]], sql)
-    return Statement(name, sql, numbered, parameters, "may take long" in how, "as keeper" in how)
+    return Statement(
+        name,
+        sql,
+        numbered,
+        parameters,
+        may_take_long="may take long" in how,
+        as_keeper="as keeper" in how,
+        writes="writes" in how or bool(_WRITES.search(sql)),
+    )

@@ -126,9 +126,9 @@ async def connection(pool: Pool) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def transaction(
-    acquired: Connection, begin: str, *, within: float = LONG_WITHIN
+    acquired: Connection, begin: str, *, end: str = "commit", within: float = LONG_WITHIN
 ) -> AsyncIterator[None]:
-    """A transaction that starts with the statements in `begin`, all of them in one round trip.
+    """A transaction that starts with the statements in `begin` and ends with those in `end`, each in one round trip.
 
     If PostgreSQL refuses a statement, the transaction is rolled back. Any other error leaves the connection in the
     middle of something: another request on it would wait just as long again, so the caller must close the connection.
@@ -136,11 +136,11 @@ async def transaction(
     try:
         await acquired.execute(begin, timeout=within)
         yield
+        await acquired.execute(end, timeout=within)
     except asyncpg.PostgresError:
         with suppress(*DRIVER_ERRORS):
             await acquired.execute("rollback", timeout=within)
         raise
-    await acquired.execute("commit", timeout=within)
 
 
 @contextmanager

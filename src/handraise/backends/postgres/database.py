@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ from handraise.model.errors import StoreUnavailable
 from handraise.ports import Clock
 
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
 _TRIES = 5
@@ -39,6 +40,41 @@ class Run(Protocol):
 
     async def __call__(self, statement: Statement, /, **values: Any) -> list[Any]:
         """Run a statement."""
+        ...
+
+
+class StatementRunner(Protocol):
+    """Runs statements: in one database, or in that of several in which a workspace lives."""
+
+    async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
+        """The rows of a statement that is not about a workspace, of every database."""
+        ...
+
+    async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
+        """The rows of a statement about a workspace, or of the last one if one transaction runs several."""
+        ...
+
+    async def fetch_batch(
+        self, workspaces: Iterable[str], statement: Statement, /, **values: Any
+    ) -> list[Any]:
+        """The rows of a statement about several workspaces, in one transaction. Call it inside `run_batch`."""
+        ...
+
+    async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """The result of several statements about a workspace, in one transaction, which may be repeated."""
+        ...
+
+    async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
+        """The same as `fetch_in` for statements that only `KEEPER_ROLE` may run."""
+        ...
+
+    async def run_batch(
+        self,
+        items: Sequence[Item],
+        workspace_of: Callable[[Item], str],
+        call_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+    ) -> Sequence[Result]:
+        """Call `call_batch` with all items, or with those of each database; the results come in the order of the items."""
         ...
 
 
@@ -65,14 +101,33 @@ class RowSecurity:
 
 
 class Database:
-    """A connection pool, a clock, and row security if it is in force."""
+    """A connection pool, a clock, and row security if it is in force. See `StatementRunner`."""
 
     def __init__(
-        self, pool: Pool, *, clock: Clock | None = None, row_security: RowSecurity | None = None
+        self,
+        pool: Pool,
+        *,
+        clock: Clock | None = None,
+        row_security: RowSecurity | None = None,
+        is_shard: bool = False,
+        only_reads: bool = False,
     ) -> None:
+        """In a shard, a transaction ends with a check that its workspaces live there."""
         self._pool = pool
         self._clock = clock
         self._row_security = row_security
+        self._is_shard = is_shard
+        self._only_reads = only_reads
+
+    def as_shard(self, *, only_reads: bool = False) -> Database:
+        """The same database as a shard, perhaps for transactions that must not write."""
+        return Database(
+            self._pool,
+            clock=self._clock,
+            row_security=self._row_security,
+            is_shard=True,
+            only_reads=only_reads,
+        )
 
     async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
         """The rows of a statement that is not about a workspace."""
@@ -80,19 +135,14 @@ class Database:
 
     async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
         """The rows of a statement about a workspace, or of the last one if one transaction runs several."""
-        begin = "begin" if len(statements) > 1 else None
-        return await self._run_all(
-            self._row_security.begin_in(workspace) if self._row_security else begin, statements, values
-        )
+        begin = self._begin_in(workspace) or ("begin" if len(statements) > 1 else None)
+        return await self._run_all(begin, statements, values)
 
     async def fetch_batch(
         self, workspaces: Iterable[str], statement: Statement, /, **values: Any
     ) -> list[Any]:
         """The rows of a statement about several workspaces, in one transaction."""
-        confined = (
-            None if self._row_security is None else self._row_security.begin_in(*sorted(set(workspaces)))
-        )
-        return await self._run_all(confined, [statement], values)
+        return await self._run_all(self._begin_in(*workspaces), [statement], values)
 
     async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
         """The result of several statements about a workspace, in one transaction, which may be repeated."""
@@ -103,16 +153,12 @@ class Database:
 
             return await work(run)
 
-        return await self._run(
-            self._row_security.begin_in(workspace) if self._row_security else "begin", done
-        )
+        return await self._run(self._begin_in(workspace) or "begin", done)
 
     async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
         """The same for statements that only `KEEPER_ROLE` may run, taken instead of the application's role."""
-        begin = None
-        if self._row_security is not None:
-            begin = RowSecurity(KEEPER_ROLE if self._row_security.role else None).begin_in(workspace)
-        return await self._run_all(begin, statements, values)
+        role = KEEPER_ROLE if self._row_security is not None and self._row_security.role else None
+        return await self._run_all(self._begin_in(workspace, role=role), statements, values)
 
     async def run_batch(
         self,
@@ -134,22 +180,21 @@ class Database:
         except StoreUnavailable as error:
             if self._row_security is None or error.refused or not is_undone(error.__cause__):
                 raise
-            parts: dict[str, list[int]] = {}
-            for place, item in enumerate(items):
-                parts.setdefault(workspace_of(item), []).append(place)
+            parts = places_by(workspace_of, items)
             if len(parts) == 1:
                 raise
-        calls = [call_batch([items[place] for place in places]) for places in parts.values()]
-        results: dict[int, Result] = {}
-        for places, done in zip(
-            parts.values(), await asyncio.gather(*calls, return_exceptions=True), strict=True
-        ):
-            if isinstance(done, StoreUnavailable):
-                raise StoreUnavailable(str(done)) from done  # not undone as a whole: others may be done
-            if isinstance(done, BaseException):
-                raise done
-            results.update(zip(places, done, strict=True))
-        return [results[place] for place in range(len(items))]
+        return await call_parts(items, parts.values(), call_batch)
+
+    def _begin_in(self, *workspaces: str, role: str | None = None) -> str | None:
+        """Begin a transaction about these workspaces; None if it does not need one."""
+        if self._row_security is not None:
+            security = self._row_security if role is None else RowSecurity(role)
+        elif self._is_shard:
+            security = RowSecurity(None)  # the setting says which workspaces must live here at the end
+        else:
+            return None
+        begin = security.begin_in(*sorted(set(workspaces)))
+        return f"{begin}; set transaction read only" if self._only_reads else begin
 
     def _with_now(self, values: dict[str, Any]) -> dict[str, Any]:
         return {"now": self._clock.now() if self._clock else None, **values}
@@ -182,7 +227,9 @@ class Database:
                 try:
                     if begin is None:
                         return await work(acquired, within)
-                    async with transaction(acquired, begin + self._pool.each_transaction, within=within):
+                    begin_all = begin + self._pool.each_transaction
+                    end = "select handraise.check_homes(); commit" if self._is_shard else "commit"
+                    async with transaction(acquired, begin_all, end=end, within=within):
                         return await work(acquired, within)
                 except BaseException as error:
                     if not leaves_connection_good(error):
@@ -195,6 +242,35 @@ class Database:
                     raise unavailable(error) from error
                 await asyncio.sleep(0.01 * tried)
         raise AssertionError("unreachable")
+
+
+def places_by(key: Callable[[Item], Key], items: Sequence[Item]) -> dict[Key, list[int]]:
+    """The places of items that have the same key."""
+    parts: dict[Key, list[int]] = {}
+    for place, item in enumerate(items):
+        parts.setdefault(key(item), []).append(place)
+    return parts
+
+
+async def call_parts(
+    items: Sequence[Item],
+    parts: Iterable[Sequence[int]],
+    call_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+) -> Sequence[Result]:
+    """Call `call_batch` for each part of the items, given by their places.
+
+    If one fails, the others are finished, and then its error is raised for the whole call.
+    """
+    parts = list(parts)
+    calls = [call_batch([items[place] for place in places]) for places in parts]
+    results: dict[int, Result] = {}
+    for places, done in zip(parts, await asyncio.gather(*calls, return_exceptions=True), strict=True):
+        if isinstance(done, StoreUnavailable) and len(parts) > 1:
+            raise StoreUnavailable(str(done)) from done  # not undone as a whole: others may be done
+        if isinstance(done, BaseException):
+            raise done
+        results.update(zip(places, done, strict=True))
+    return [results[place] for place in range(len(items))]
 
 
 async def _last_rows(

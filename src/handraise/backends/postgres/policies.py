@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from handraise.backends.postgres.database import Database
+from functools import partial
+
+from handraise.backends.postgres.database import StatementRunner
 from handraise.backends.postgres.executor import PostgresExecutor
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.policies import SqlPolicies
@@ -15,7 +17,7 @@ _PATIENCE = 10.0
 class PostgresPolicies(SqlPolicies):
     """Policies in PostgreSQL. See `handraise.ports.Policies` for what each method promises."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: StatementRunner) -> None:
         super().__init__(PostgresExecutor(database))
         self._database = database
 
@@ -24,7 +26,7 @@ class PostgresPolicies(SqlPolicies):
     ) -> Stop:
         """Stop what is covered, and wait for the statements that could not see it; see the port."""
         stop = await super().stop(workspace, agent=agent, tool=tool, why=why, by=by)
-        if await writers_ended(self._database, patience=_PATIENCE):
+        if await writers_ended(partial(self._database.fetch_in, workspace), patience=_PATIENCE):
             return stop
         raise StoreUnavailable(
             f"The stop {stop.id} is stored, but something that began earlier is still running. Stop again to be sure."

@@ -14,7 +14,7 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.postgres.connections import is_lost
-from handraise.backends.postgres.database import KEEPER_ROLE, Database
+from handraise.backends.postgres.database import KEEPER_ROLE, StatementRunner
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
@@ -106,7 +106,7 @@ _USUAL = {"quorum": 1, "veto": False, "shared": False}
 class PostgresStore:
     """Questions in PostgreSQL. See `handraise.ports.Store` for what each method promises."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: StatementRunner) -> None:
         self._removes: bool | None = None
         self._database = database
         self._allowances = QuotaCache()
@@ -243,10 +243,8 @@ class PostgresStore:
 
     async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
         """Store that an asker still waits; see the port."""
-        if not refs:
-            return {}
-        rows = await self._fetch_batch(refs, "beat", **_places(refs), actor=by)
-        return {Ref(row["workspace"], row["id"]): row["heartbeat"] for row in rows}
+        found = await self._database.run_batch(refs, lambda ref: ref.workspace, partial(self._beat, by=by))
+        return {ref: seconds for ref, seconds in zip(refs, found, strict=True) if seconds is not None}
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
@@ -586,13 +584,18 @@ class PostgresStore:
             found.update((Ref(row["workspace"], row["id"]), row) for row in rows)
         return [found.get(ref) for ref in refs]
 
+    async def _beat(self, refs: Sequence[Ref], *, by: str) -> Sequence[float | None]:
+        rows = await self._fetch_batch(refs, "beat", **_places(refs), actor=by)
+        found: dict[Ref, float] = {Ref(row["workspace"], row["id"]): row["heartbeat"] for row in rows}
+        return [found.get(ref) for ref in refs]
+
     async def _leave(self, workspaces: Sequence[str], ids: Sequence[str]) -> int:
         """Delete copied questions, once no statement is running that could not see the copies.
 
         Otherwise a statement that posts an archived key could find it in neither place. If a transaction writes for
         long, both stay until the next time.
         """
-        if not await writers_ended(self._database, patience=_PATIENCE):
+        if not await writers_ended(self._database.fetch, patience=_PATIENCE):
             return 0
         copied = {"workspaces": workspaces, "ids": ids}
         (row,) = await self._database.fetch(STATEMENTS["leave_copied"], **copied)

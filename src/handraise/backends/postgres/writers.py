@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from handraise.backends.postgres.database import Database
-from handraise.backends.sql_files import load_statements
+from handraise.backends.sql_files import Statement, load_statements
 
 _WRITERS = load_statements("handraise.backends.postgres")["writers"]
 _PAUSE = 0.005
 
 
-async def writers_ended(database: Database, *, patience: float) -> bool:
+Fetch = Callable[[Statement], Awaitable[list[Any]]]
+"""Runs a statement in the database whose statements are waited for."""
+
+
+async def writers_ended(fetch: Fetch, *, patience: float) -> bool:
     """Wait until the statements that write to questions now have ended; False if some take longer than `patience`.
 
     After that, every statement sees what was committed before the call.
     """
-    before, until = await _writers(database), time.monotonic() + patience
+    before, until = await _writers(fetch), time.monotonic() + patience
     while before:
         if time.monotonic() > until:
             return False
         await asyncio.sleep(_PAUSE)
-        before &= await _writers(database)
+        before &= await _writers(fetch)
     return True
 
 
-async def _writers(database: Database) -> set[str]:
-    (row,) = await database.fetch(_WRITERS)
+async def _writers(fetch: Fetch) -> set[str]:
+    (row,) = await fetch(_WRITERS)
     return set(row["writers"])

@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from handraise.backends.postgres.backend import open_database
+from handraise.backends.postgres.executor import PostgresExecutor
+from handraise.backends.postgres.ledger import PostgresLedger
+from handraise.backends.postgres.policies import PostgresPolicies
 from handraise.backends.shards.bus import ShardedBus
-from handraise.backends.shards.directory import ShardedDirectory
-from handraise.backends.shards.files import ShardedBlobs, ShardedFiles
-from handraise.backends.shards.ledger import ShardedLedger
 from handraise.backends.shards.outbox import ShardedOutbox
-from handraise.backends.shards.placement import ShardRouter
-from handraise.backends.shards.policies import ShardedPolicies
 from handraise.backends.shards.shard import Shard
+from handraise.backends.shards.shard_router import ShardRouter
+from handraise.backends.shards.sharded_database import ShardedDatabase
 from handraise.backends.shards.store import ShardedStore
+from handraise.backends.sql.directory import SqlDirectory
+from handraise.backends.sql.files import SqlBlobs, SqlFiles
 from handraise.ports import Backend, Clock
 
 SCHEME = "postgresql+shards"
@@ -38,17 +40,19 @@ async def open_shards(
         placement_address(address), clock=clock, connections=2, confined=confined
     ) as placements:
         router = ShardRouter(placements, make)
+        database = ShardedDatabase(router)
+        executor = PostgresExecutor(database)
         try:
             await router.load()
             yield Backend(
-                ShardedStore(router),
+                ShardedStore(router, database),
                 ShardedBus(router),
-                ShardedDirectory(router),
-                ShardedOutbox(router),
-                ShardedLedger(router),
-                ShardedPolicies(router),
-                ShardedFiles(router),
-                ShardedBlobs(router),
+                SqlDirectory(executor),
+                ShardedOutbox(database),
+                PostgresLedger(executor),
+                PostgresPolicies(database),
+                SqlFiles(executor),
+                SqlBlobs(executor),
             )
         finally:
             await router.close()

@@ -7,8 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from handraise.backends.shards.placement import ShardRouter
 from handraise.backends.shards.shard import Shard
+from handraise.backends.shards.shard_router import ShardRouter
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Ref
@@ -31,10 +31,11 @@ class ShardedBus:
         parts: dict[Shard, list[Ref]] = {}
         for topic in topics:
             try:
-                home = await self._router.shard_of(topic.workspace, place=False)
+                home = await self._router.find_shard(topic.workspace)
             except StoreUnavailable:
                 continue
-            parts.setdefault(home, []).append(topic)
+            if home is not None:
+                parts.setdefault(home, []).append(topic)
         await asyncio.gather(*(self._wake_on(*part) for part in parts.items()))
 
     @asynccontextmanager
@@ -65,7 +66,7 @@ class ShardedBus:
 
     async def _wake_on(self, shard: Shard, topics: Collection[Ref]) -> None:
         try:
-            await shard.call_briefly(lambda ports: ports.bus.wake(topics))
+            await shard.call_briefly(lambda opened: opened.bus.wake(topics))
         except StoreUnavailable:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
 
@@ -81,6 +82,6 @@ async def _keep_listening(shard: Shard, on_hint: HintHandler, feeds: bool, liste
             _log.warning("shard %s cannot be listened to (%s); polling until it is back", shard.number, error)
             await asyncio.sleep(_RETRY)
             continue
-        async with opened.ports.bus.listen(on_hint, feeds=feeds):
+        async with opened.bus.listen(on_hint, feeds=feeds):
             listening.set()
             await asyncio.Event().wait()

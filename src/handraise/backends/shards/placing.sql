@@ -36,10 +36,6 @@ select s.number, (
 ) as unfenced
 from handraise.shard as s;
 
--- name: elsewhere
--- Which of these workspaces cannot be read here.
-select elsewhere as workspace from handraise.elsewhere(:workspaces::text[]);
-
 -- name: home
 -- What a shard says about a workspace that is not simply at home.
 select state, shard, move from handraise.homes where workspace = :workspace;

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import NamedTuple, TypeVar
 
 import asyncpg
 
-from handraise.backends.postgres.backend import open_database, ports_on
+from handraise.backends.postgres.backend import open_database
+from handraise.backends.postgres.bus import PostgresBus
 from handraise.backends.postgres.database import Database
+from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.sql_files import load_statements
 from handraise.model.errors import DeskClosed, StoreUnavailable, UnsafeStore
-from handraise.ports import Backend, Clock
+from handraise.ports import Clock
 
 STATEMENTS = load_statements("handraise.backends.shards", "placing.sql")
 
@@ -38,10 +40,12 @@ _DEAD = (
 
 
 class Opened(NamedTuple):
-    """The ports of a shard, and the database that they use."""
+    """The database of a shard, its questions and its hints; and the database without a check of where workspaces live."""
 
-    ports: Backend
     database: Database
+    unchecked: Database
+    store: PostgresStore
+    bus: PostgresBus
 
 
 class Shard:
@@ -61,21 +65,21 @@ class Shard:
         self._left_alone_until = 0.0
         self._closed = False
 
-    async def call(self, work: Callable[[Backend], Awaitable[T]]) -> T:
-        """The result of `work` on the ports of this shard.
+    async def call(self, work: Callable[[Opened], Awaitable[T]]) -> T:
+        """The result of `work` on this shard.
 
         A shard that has just been found dead is not asked again for a second, so that no calls queue for it.
         """
         if time.monotonic() < self._left_alone_until:
             raise StoreUnavailable(f"Shard {self.number} did not answer a moment ago.")
         try:
-            return await work((await self.opened()).ports)
+            return await work(await self.opened())
         except StoreUnavailable as error:
             if isinstance(error.__cause__, _DEAD):
                 self._left_alone_until = time.monotonic() + _LEFT_ALONE
             raise
 
-    async def call_briefly(self, work: Callable[[Backend], Awaitable[T]]) -> T:
+    async def call_briefly(self, work: Callable[[Opened], Awaitable[T]]) -> T:
         """The same for calls to many shards at once: a call that also waits for other shards cannot wait long."""
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -84,14 +88,8 @@ class Shard:
             self._left_alone_until = time.monotonic() + _PATIENCE
             raise StoreUnavailable(f"Shard {self.number} does not answer.") from error
 
-    async def moved_away(self, workspaces: Collection[str]) -> set[str]:
-        """Which of these cannot be read here. Ask after reading: a workspace that is here then was also here before."""
-        database = (await self.opened()).database
-        rows = await database.fetch(STATEMENTS["elsewhere"], workspaces=list(workspaces))
-        return {row["workspace"] for row in rows}
-
     async def opened(self) -> Opened:
-        """The shard's ports, opened by the first caller that needs them."""
+        """The shard, opened by the first caller that needs it."""
         if self._opened is None:
             async with self._opening:
                 if self._closed:
@@ -125,7 +123,10 @@ class Shard:
                     "with its address."
                 )
             self._stack.push_async_exit(stack.pop_all().__aexit__)
-        return Opened(ports_on(database, self.address), database)
+        checked = database.as_shard()
+        return Opened(
+            checked, database, store=PostgresStore(checked), bus=PostgresBus(database, self.address)
+        )
 
 
 def refusal(error: BaseException) -> str | None:

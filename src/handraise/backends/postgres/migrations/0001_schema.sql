@@ -1391,20 +1391,30 @@ create table handraise.changes (
     primary key (workspace, number)
 );
 
--- Which of these workspaces cannot be read here, because they are on another shard.
-create function handraise.elsewhere(workspaces text[]) returns setof text
-    language sql stable security definer set search_path = pg_catalog, pg_temp
-begin atomic
-    select h.workspace from handraise.homes as h
-    where h.workspace = any (elsewhere.workspaces) and h.state in ('away', 'arriving');
-end;
-
 -- Whether there is nothing to look up, because no workspace has ever moved.
 create function handraise.nobody_moves() returns boolean
     language sql stable security definer set search_path = pg_catalog, pg_temp
 begin atomic
     select not exists (select from handraise.homes);
 end;
+
+-- End a transaction about workspaces, those in the setting `handraise.workspaces`, only if they live here. Asked at its
+-- end: a workspace that is here then was also here before.
+create function handraise.check_homes() returns void
+    language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not handraise.nobody_moves() and exists (
+        select from handraise.homes as h
+        where h.state in ('away', 'arriving') and h.workspace in (
+            select convert_from(decode(t.name, 'hex'), 'UTF8')
+            from string_to_table(trim(both ',.' from current_setting('handraise.workspaces')), ',') as t (name)
+        )
+    ) then
+        raise exception 'a workspace lives on another shard' using errcode = 'HR001';
+    end if;
+end
+$$;
 
 -- Whether a workspace can be written to here.
 create function handraise.is_writable(workspace text) returns boolean
@@ -2712,7 +2722,7 @@ begin
     grant execute
         on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
             handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.copy_settled,
-            handraise.leave_copied, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
+            handraise.leave_copied, handraise.check_homes, handraise.nobody_moves, handraise.is_writable,
             handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep,
             handraise.take_unused_files, handraise.forget_file, handraise.drop_blob, handraise.find_words,
             handraise.unindexed_workspaces, handraise.index_questions
@@ -2736,7 +2746,7 @@ revoke execute
     on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
         handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.add_archive_month,
         handraise.is_tidied, handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
-        handraise.drop_archive_months, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
+        handraise.drop_archive_months, handraise.check_homes, handraise.nobody_moves, handraise.is_writable,
         handraise.raise_epoch, handraise.move_in, handraise.raise_fences, handraise.unsealed_workspaces,
         handraise.append_seal, handraise.note_removals, handraise.erase_questions, handraise.events_about,
         handraise.erase_person, handraise.note_change, handraise.shortest_keep, handraise.allow_app,
