@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from handraise.backends.postgres.database import Database
-from handraise.backends.shards.shard_router import ShardRouter
 from handraise.backends.shards.shard import Shard
+from handraise.backends.shards.shard_router import ShardRouter
 from handraise.model.errors import StoreUnavailable
 
 
