@@ -289,7 +289,7 @@ update handraise.requests
 set released = true
 where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
 
--- name: forget (may take long)
+-- name: forget (may take long, writes)
 -- Forget what was over longer than `:older_than` ago, also of a workspace that is moving: no fence prevents it.
 select
     handraise.forget(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)

@@ -65,14 +65,14 @@ where r.workspace = :workspace and r.question_id = :question_id and f.digest = :
 order by f.key
 limit 1;
 
--- name: take_unused_files (may take long)
+-- name: take_unused_files (may take long, writes)
 -- Mark the files that nothing refers to, and return those whose bytes are to be deleted.
 select f.place as workspace, f.name as key
 from handraise.take_unused_files(
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :unused_for::interval, :limit::int
 ) as f;
 
--- name: forget_file
+-- name: forget_file (writes)
 -- Forget a file whose bytes are deleted.
 select handraise.forget_file(:workspace, :key);
 
@@ -85,6 +85,6 @@ on conflict (workspace, key, place) do nothing;
 -- The bytes of a file.
 select data from handraise.blobs where workspace = :workspace and key = :key order by place;
 
--- name: drop_blob
+-- name: drop_blob (writes)
 -- Delete the bytes of a file that is removed.
 select handraise.drop_blob(:workspace, :key);

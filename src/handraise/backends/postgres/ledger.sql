@@ -95,7 +95,7 @@ where workspace = :workspace and seal = :seal::bigint
 order by number
 limit :limit;
 
--- name: append
+-- name: append (writes)
 -- Add a seal after the last.
 select handraise.append_seal(
     :workspace, :number::bigint, :oldest::bigint, null, null, :last_transaction::text::xid8, :last_number::bigint,
@@ -132,15 +132,15 @@ from (
 where q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outcome ->> 'by' = :person
     or exists (select from jsonb_array_elements(q.steps) as s (step) where s.step -> 'to' ? :person);
 
--- name: erase (as keeper, may take long)
+-- name: erase (as keeper, may take long, writes)
 -- Erase questions.
 select handraise.erase_questions(:workspace, :ids::text[], :actor, coalesce(:now::timestamptz, now())) as ids;
 
--- name: erase_person (as keeper, may take long)
+-- name: erase_person (as keeper, may take long, writes)
 -- Erase what else is kept about a person.
 select handraise.erase_person(:workspace, :person);
 
--- name: note_as_keeper (as keeper)
+-- name: note_as_keeper (as keeper, writes)
 -- Store an event of the workspace in the transaction of a keeper.
 select handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb);
 

@@ -95,7 +95,7 @@ left join lateral (
 ) as e on true
 order by e.transaction, e.number;
 
--- name: put_in_index (may take long)
+-- name: put_in_index (may take long, writes)
 -- Put questions into the index.
 select handraise.index_questions(
     :workspace, :after_transaction::text::xid8, :after_number, :transaction::text::xid8, :number, :ids::text[],

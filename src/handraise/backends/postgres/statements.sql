@@ -1091,7 +1091,7 @@ cross join lateral (
     limit 1
 ) as q;
 
--- name: copy_settled (may take long)
+-- name: copy_settled (may take long, writes)
 -- Copy those questions of the next pages into the archive that were settled so long ago.
 select workspaces, ids, around
 from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval, :pages);
@@ -1106,18 +1106,18 @@ where l.locktype = 'relation' and l.relation in ('handraise.questions'::regclass
     and l.database = (select d.oid from pg_database as d where d.datname = current_database())
     and l.pid <> pg_backend_pid();
 
--- name: leave_copied (may take long)
+-- name: leave_copied (may take long, writes)
 -- Delete copied questions from the table of questions.
 select leave_copied as moved from handraise.leave_copied(:workspaces::text[], :ids::text[]);
 
--- name: remove_archived (may take long)
+-- name: remove_archived (may take long, writes)
 -- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is forever.
 select remove_archived as removed
 from handraise.remove_archived(
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :at_most
 );
 
--- name: drop_archive_months (may take long)
+-- name: drop_archive_months (may take long, writes)
 -- Drop what is left of months that are not kept.
 select handraise.drop_archive_months(coalesce(:now::timestamptz, now()) - :keep::interval);
 
