@@ -94,8 +94,8 @@ class Database:
         )
         return await self._run_all(confined, [statement], values)
 
-    async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of several statements about a workspace, in one transaction, which may be repeated."""
+    async def work_in(self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """The result of several statements about workspaces, in one transaction, which may be repeated."""
 
         async def done(acquired: Connection, within: float) -> Result:
             async def run(statement: Statement, /, **values: Any) -> list[Any]:
@@ -104,7 +104,7 @@ class Database:
             return await work(run)
 
         return await self._run(
-            self._row_security.begin_in(workspace) if self._row_security else "begin", done
+            self._row_security.begin_in(*sorted(set(workspaces))) if self._row_security else "begin", done
         )
 
     async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:

@@ -1,5 +1,20 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the clock of the database is used.
 
+-- name: add_callbacks
+-- Store where the askers of new questions are called back. If a policy has settled a question already, its callback is due.
+insert into handraise.deliveries (
+    workspace, id, question_id, recipient, asker, channel, reason, status, rate_limit_key, destination, created_at, stale,
+    due_at
+)
+select
+    q.workspace, c.id, q.id, q.asker, q.asker, 'webhook', 'callback', 'waiting', c.rate_limit_key, c.destination::json,
+    q.asked_at, q.status <> 'pending', q.settled_at
+from json_to_recordset(:callbacks::text::json) as c (
+    workspace text, id text, question_id text, asker text, rate_limit_key text, destination text
+)
+join handraise.questions as q on q.workspace = c.workspace and q.id = c.question_id and q.asker = c.asker
+on conflict do nothing;
+
 -- name: insert
 -- Register questions. One whose key or id exists, archived or not, or that would be the second to replace a question, is not
 -- returned. With a quota, a question that would give its asker more pending questions than that is not registered, and
