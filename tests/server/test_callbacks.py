@@ -178,10 +178,18 @@ async def test_a_server_calls_nobody_back_unless_its_operator_says_where(
 async def test_reviewers_see_which_host_is_told_and_others_see_nothing(
     client: httpx2.AsyncClient, receiver: Receiver, issuer: Issuer, workspace: str, bot: Headers, ann: Headers
 ) -> None:
-    asked = (await client.post("/v1/questions", json=asking(receiver), headers=bot)).json()
+    pager = {"to": {"url": receiver.url, "secret": OTHER}}
+    await client.put(
+        "/v1/addresses/ann/webhook/1", json=pager, headers=bearer(await issuer.person(workspace, "boss"))
+    )
+    body = asking(receiver, recipients=["ann"])
+    asked = (await client.post("/v1/questions", json=body, headers=bot)).json()
+    await came(receiver)  # ann's own message
     where = f"/v1/questions/{asked['id']}/deliveries"
-    for who in (bot, ann):
-        (shown,) = (await client.get(where, headers=who)).json()["deliveries"]
+    for who, number in ((bot, 1), (ann, 2)):
+        found = (await client.get(where, headers=who)).json()["deliveries"]
+        assert len(found) == number
+        (shown,) = [each for each in found if each["reason"] == "callback"]
         assert (shown["recipient"], shown["reason"], shown["status"]) == ("bot", "callback", "waiting")
         assert SECRET[6:] not in str(shown)
         assert receiver.url not in str(shown)

@@ -146,7 +146,7 @@ async def list_deliveries(ctx: Context, caller: CurrentCaller, question_id: Ques
     question = await visible(ctx, caller, question_id)
     found = await ctx.outbox.deliveries(question.ref)
     if isinstance(caller, AgentCaller):
-        found = [each for each in found if each.is_callback and each.recipient == caller.agent]
+        found = [each for each in found if each.is_callback]
     if not isinstance(caller, PersonCaller) or not caller.is_admin:
         found = [replace(each, problem=None) for each in found]
     unreached = question.unreached_at is not None

@@ -155,10 +155,11 @@ class CallbackCases(ContractFixtures):
     ) -> None:
         mine, theirs = _draft(workspace), _draft(workspace, asker="eve", callback=_callback(2))
         await ports.store.insert([mine, theirs])
-        [question] = await ports.store.read([mine.ref])
-        assert question is not None
         (waiting,) = await ports.outbox.deliveries(mine.ref)
-        assert waiting.recipient == question.asker
+        assert waiting.recipient == "bot"
+        silent = _draft(workspace, "q-2", callback=None)
+        await ports.store.insert([silent, _draft(workspace, "q-2", asker="eve", callback=_callback(2))])
+        assert await ports.outbox.deliveries(silent.ref) == []
 
     async def test_no_question_gives_its_callback_back(self, ports: Backend, workspace: str) -> None:
         question = await _asked(ports, _draft(workspace))
