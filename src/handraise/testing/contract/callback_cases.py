@@ -150,6 +150,7 @@ class CallbackCases(ContractFixtures):
         assert await _take(ports, workspace) == []
         assert len(await ports.outbox.deliveries(other.ref)) == 1
 
+    @promise("P8")
     async def test_two_posts_of_one_id_in_one_call_are_one_callback(
         self, ports: Backend, workspace: str
     ) -> None:
