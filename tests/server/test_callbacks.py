@@ -260,6 +260,7 @@ async def test_a_server_that_is_killed_before_its_callback_is_taken_makes_the_sa
         issuer = Issuer(ports.directory)
         bot, ann = await issuer.agent(workspace, "bot"), await issuer.person(workspace, "ann")
     hosts = {
+        "poll_interval": "0.1",
         "webhooks": "true",
         "webhook_allow_private": '["127.0.0.0/8"]',
         "callback_hosts": '["127.0.0.1"]',
@@ -271,7 +272,7 @@ async def test_a_server_that_is_killed_before_its_callback_is_taken_makes_the_sa
         return Says()
 
     receiver.answer = hang
-    first = start_server(url, clock_file, poll_interval="0.1", **hosts)
+    first = start_server(url, clock_file, 0, **hosts)
     try:
         async with httpx2.AsyncClient(base_url=await address_of(first)) as client:
             said = await client.post("/v1/questions", json=asking(receiver), headers=bearer(bot))
@@ -289,7 +290,7 @@ async def test_a_server_that_is_killed_before_its_callback_is_taken_makes_the_sa
 
     receiver.answer = yes
     clock.advance(timedelta(minutes=2))
-    second = start_server(url, clock_file, poll_interval="0.1", **hosts)
+    second = start_server(url, clock_file, 0, **hosts)
     try:
         await address_of(second)
         one, same = await came(receiver, 2)

@@ -38,7 +38,7 @@ def _callback(number: int = 1) -> Callback:
 
 
 def _draft(workspace: str, question_id: str = "q-1", **options: Any) -> Draft:
-    given = {"asker": "bot", "callback": _callback()} | options
+    given: dict[str, Any] = {"asker": "bot", "callback": _callback()} | options
     return Draft(id=question_id, workspace=workspace, prompt="Go?", form=Confirm(), **given)
 
 
