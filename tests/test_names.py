@@ -46,6 +46,7 @@ SHARED = {
     },
     "the side of a protocol that calls somebody else's agent": {"client"},
     "a public module, and the module of the model behind it": {
+        "callbacks",
         "errors",
         "events",
         "forms",

@@ -27,6 +27,7 @@ from chaos.history import EVERY, Pen, read
 from chaos.kills.roles import Tokens
 from chaos.stored_state import end_leases
 from handraise import Approval, HandraiseError, Question, Timeline, open_desk
+from handraise.callbacks import Callback
 from handraise.desk.dispatcher import Dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
@@ -36,6 +37,7 @@ from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits
 from handraise.model.identities import Role
+from handraise.model.json_values import Json
 from handraise.model.timelines import Escalation
 from handraise.ports import Backend
 from handraise.server import ServerSettings, create_app
@@ -152,6 +154,33 @@ async def _ask(stage: Stage, client: Client) -> None:
     """New ones, the same again, and one that is archived."""
     for name in ("new", "new", "old"):
         await stage.ask(client, name, **({"recipients": PEOPLE, "timeline": LATER} if name == "new" else {}))
+
+
+class _AnyHost:
+    """Makes no callbacks, and refuses none."""
+
+    def callback_problem(self, callback: Callback) -> str | None:
+        del callback
+        return None
+
+    async def call_back(self, to: Json, question: Question, *, id: str) -> None:  # noqa: A002 -- as in the port
+        del to, question, id
+
+
+async def _callback_before(stage: Stage, client: Client) -> None:
+    del stage, client
+
+
+async def _callback(stage: Stage, client: Client) -> None:
+    """A question with a callback, and the same again: it is never stored without its callback."""
+    assert stage.engine is not None
+    stage.engine.callback_sender = _AnyHost()
+    secret = "whsec_" + "c2VjcmV0" * 5
+    for name in ("called", "called"):
+        question = await stage.ask(client, name, callback=Callback("https://agent.example/", secret))
+        with stage.aside():
+            if question and len(await stage.backend.outbox.deliveries(question.ref)) != 1:
+                raise AssertionError("a question was stored without its callback")
 
 
 LATER = Timeline(
@@ -468,6 +497,7 @@ async def _serving(stage: Stage) -> AsyncIterator[str]:
 Part = Callable[[Stage, Client], Awaitable[None]]
 SCENES: dict[str, tuple[Part, Part]] = {
     "ask": (_ask_before, _ask),
+    "callback": (_callback_before, _callback),
     "answer": (_answer_before, _answer),
     "vote": (_vote_before, _vote),
     "sweep": (_sweep_before, _sweep),

@@ -38,7 +38,7 @@ from handraise.channels.teams.threads import Threads
 from handraise.channels.teams.token_verifier import Tokens
 from handraise.channels.telegram.channel import Telegram
 from handraise.channels.telegram.references import QuestionReferences
-from handraise.channels.webhook import Webhook, secret_bytes, signed
+from handraise.channels.webhook import Webhook
 from handraise.model.deliveries import Address
 from handraise.model.drafting import compose
 from handraise.model.form_schemas import form_to_schema
@@ -47,6 +47,7 @@ from handraise.model.schema_reader import form_from_schema
 from handraise.model.typed_replies import read_reply
 from handraise.model.validation import check_answer, pattern_problem
 from handraise.model.visible import visible, visible_line
+from handraise.model.webhook_signatures import secret_bytes, signed
 from handraise.ports.channel import NotSent
 from handraise.presentation.markdown import one_line
 from handraise.questions import Limits

@@ -16,6 +16,8 @@ ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 IN_MEMORY = "tests/contract/test_memory.py::TestMemory"
 ROW_SECURITY = "tests/backends/test_postgres_row_security.py"
 WEBHOOK = "tests/channels/test_webhook_inbound.py"
+CALLBACKS = "tests/channels/test_callbacks.py::TestOut"
+OUTBOX = "tests/contract/test_outbox.py::TestPostgresConfinedOutbox"
 SLIPS = "tests/desk/test_slips.py"
 
 
@@ -718,6 +720,22 @@ _DOORS = (
         "_FRESH = 300\n",
         "_FRESH = 300_000_000\n",
         ("tests/channels/test_slack_requests.py::test_a_thousand_forged_requests_record_nothing",),
+    ),
+    Bug(
+        "callback-to-any-host",
+        "an agent has the server call hosts that its operator does not name",
+        f"{_SRC}/channels/webhook.py",
+        """        if "*" not in self._callback_hosts and host not in self._callback_hosts:""",
+        "        if not host:",
+        (f"{CALLBACKS}::test_a_host_that_the_operator_does_not_name_is_not_called_not_even_later",),
+    ),
+    Bug(
+        "callback-on-another-askers-question",
+        "an agent that posts the id of another agent's question in the same moment gets its answer",
+        f"{_SRC}/backends/postgres/statements.sql",
+        " and q.id = c.question_id and q.asker = c.asker",
+        " and q.id = c.question_id",
+        (f"{OUTBOX}::test_two_posts_of_one_id_in_one_call_are_one_callback",),
     ),
     Bug(
         "webhook-reaches-inside",

@@ -1,7 +1,7 @@
 """Handraise: a program asks a person something, stops durably, and continues with a validated answer.
 
 A program that asks, answers and waits finds everything here. The rest is in `handraise.errors`, `handraise.forms`,
-`handraise.questions`, `handraise.outcomes`, `handraise.events` and `handraise.desks`.
+`handraise.questions`, `handraise.outcomes`, `handraise.events`, `handraise.desks` and `handraise.callbacks`.
 
 A name is imported when it is first used, so that a program that uses few of them starts fast.
 """
@@ -84,7 +84,7 @@ __all__ = [
     "open_desk",
 ]
 
-_MODULES = ("errors", "outcomes", "events", "forms", "questions", "desks")
+_MODULES = ("errors", "outcomes", "events", "forms", "questions", "desks", "callbacks")
 """Where the names of `__all__` are, those that import least first."""
 
 

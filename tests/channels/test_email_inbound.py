@@ -20,10 +20,10 @@ import pytest
 from fastapi import FastAPI
 
 from handraise import Answered, Approval, Choice, Open, Question
-from handraise.channels.webhook import signed
 from handraise.desks import LocalDesk
 from handraise.model.identities import Role
 from handraise.model.outcomes import Returned
+from handraise.model.webhook_signatures import signed
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.mail_addresses import sync_all_email_addresses, sync_email_address
 from support.command import handraise

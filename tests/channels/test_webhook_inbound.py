@@ -18,13 +18,14 @@ import pytest_asyncio
 from standardwebhooks import Webhook as Reference
 
 from handraise import Answered, Approval, Choice, Confirm, Declined, Timeline
-from handraise.channels.webhook import Webhook, secret_bytes, signed
+from handraise.channels.webhook import Webhook
 from handraise.desk.local_desk import LocalDesk
 from handraise.events import EventKind
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Returned
+from handraise.model.webhook_signatures import secret_bytes, signed
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 from support.webhook_receiver import Got, Receiver, Says, receiving

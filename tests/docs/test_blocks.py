@@ -25,6 +25,8 @@ NOT_RUN = {
     ("docs/tutorial/production.md", "# rollout.py"): "needs a server; test_consoles.py runs it",
     ("docs/how-to/write-a-backend.md", "# deploy.py"): "imports the program above; test_consoles.py runs it",
     ("docs/how-to/write-a-backend.md", "# test_journal.py"): "is for pytest; test_consoles.py runs it",
+    ("docs/how-to/be-called-back.md", "# handler.py"): "serves for ever; test_consoles.py runs it",
+    ("docs/how-to/be-called-back.md", "# refund.py"): "needs a server; test_consoles.py runs it",
     ("docs/how-to/ask-over-http.md", "# agent.py"): "waits for a person; test_consoles.py runs it",
     ("docs/how-to/ask-over-http.md", "# person.py"): "needs a server; test_consoles.py runs it",
     ("docs/how-to/ask-over-http.md", "# threads.py"): "needs a server; test_consoles.py runs it",

@@ -238,6 +238,17 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         assert query is not None
         return "search", {**values, "query": query_text(query, tags), "looked": 71, "walked": 2_000}
 
+    callbacks = [
+        {
+            "workspace": "w1",
+            "id": f"callback {number}",
+            "question_id": pending_id(SOME + number),
+            "asker": "agent1",
+            "rate_limit_key": "webhook agent.example:443",
+            "destination": "{}",
+        }
+        for number in range(20)
+    ]
     used = {"workspace": "w1", "id": SOME_ARCHIVED, "actor": "agent1", "digest": "0", "request": "r"}
     endings = {"workspace": "w1", "looked": MAX_EVENTS_SCANNED, "since": EPOCH, **THE_END}
     return {
@@ -246,6 +257,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "ask, 20": ("insert", asked(drafts), 20 * 100),
         "ask, 20, quota": ("insert", asked(drafts, quota=20_000), 20 * 100 + QUOTA_PAGES),
         "ask, 20, beyond the quota": ("insert", asked(drafts, quota=1_000), QUOTA_PAGES),
+        "ask, 20 callbacks": ("add_callbacks", {"callbacks": json.dumps(callbacks)}, 20 * 20),
         "answer, 1": ("settle", columns(map(move_values, moves[:1])), 200),
         "answer, 20": ("settle", columns(map(move_values, moves)), 20 * 40),
         "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME)]}, 6),

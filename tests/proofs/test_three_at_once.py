@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import pytest
 
 from handraise import Answered
-from handraise.channels.webhook import signed
 from handraise.events import EventKind
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.questions import Question
+from handraise.model.webhook_signatures import signed
 from handraise.server.auth.authenticator import cookie_name
 from handraise.server.auth.issuer import issue_session
 from handraise.testing import promise

@@ -19,9 +19,9 @@ import pytest
 import pytest_asyncio
 
 from handraise import Approval, Question
-from handraise.channels.webhook import signed
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
+from handraise.model.webhook_signatures import signed
 from handraise.server import create_app
 from handraise.server.auth.issuer import issue_question_link
 from handraise.testing import promise

@@ -6,14 +6,9 @@ Both ways are signed as Standard Webhooks says. What is sent is a CloudEvent.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
 import json
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -32,9 +27,12 @@ from handraise.channels.safe_http import (
     read_url,
 )
 from handraise.model.attachments import Attachment
+from handraise.model.callbacks import Callback
+from handraise.model.deliveries import callback_destination
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.thread_messages import MOST_MESSAGES, MessageKind
+from handraise.model.webhook_signatures import genuine, is_fresh, secret_bytes, signed
 from handraise.ports.channel import Message, Notice, NotSent, Response
 from handraise.wire.records import MessageRecord, QuestionRecord
 
@@ -70,26 +68,28 @@ _NEVER_CHANGES = frozenset(
 _OF_THREADS = frozenset({"thread", "asked_back", "replied"})
 """What is told as well if people or the agent have written something."""
 _AT_THE_END = frozenset({"status", "votes", "outcome"})
+_CALLED_BACK = frozenset(
+    {"id", "workspace", "asker", "key", "conversation", "tool_call", "status", "outcome"}
+)
+"""What the asker is told: how its question ended, and the ids by which it knows the question."""
 
 _PATIENCE = timedelta(days=3)
 _YES, _GONE = range(200, 300), (410,)
 
-_SECRET = "whsec_"  # noqa: S105 -- how they all begin
-_SECRET_BYTES = range(24, 65)
-_ID = re.compile(r"[!-\-/-~]{1,200}")
-"""Visible and without a full stop, which separates what is signed."""
-_MOMENT = re.compile(r"[0-9]{1,12}")
-_TOLERANCE = 300.0
-_MOST_SIGNATURES = 10
 _LARGEST = 65_536
 _STATUSES = {"taken": 200, "misfit": 422, "moved": 409, "late": 409, "refused": 404}
 
 
 @asynccontextmanager
-async def open_webhook(replies: Replies, *, allowed: Sequence[IPNetwork] = ()) -> AsyncIterator[Webhook]:
-    """Webhooks to the public network, and to private ones that are allowed, for as long as this context lasts."""
+async def open_webhook(
+    replies: Replies, *, allowed: Sequence[IPNetwork] = (), callback_hosts: Collection[str] = ()
+) -> AsyncIterator[Webhook]:
+    """Webhooks to the public network, and to private ones that are allowed, for as long as this context lasts.
+
+    Agents may have themselves called back at `callback_hosts`; `*` is every host.
+    """
     async with open_safe_client(allowed) as outward:
-        yield Webhook(replies, outward, allowed)
+        yield Webhook(replies, outward, allowed, callback_hosts=callback_hosts)
 
 
 class Webhook:
@@ -106,11 +106,13 @@ class Webhook:
         outward: SafeHttpClient,
         allowed: Sequence[IPNetwork],
         *,
+        callback_hosts: Collection[str] = (),
         now: Callable[[], float] = time.time,
     ) -> None:
         self._replies = replies
         self._outward = outward
         self._allowed = allowed
+        self._callback_hosts = callback_hosts
         self._now = now
 
     def rate_limit_key(self, to: Json) -> str | None:
@@ -150,6 +152,33 @@ class Webhook:
         await self._tell(message, "settled", outcome.at, _AT_THE_END)
         if report is not None:
             await self._tell(message, "reported", report.at, _AT_THE_END | {"report"})
+
+    def callback_problem(self, callback: Callback) -> str | None:
+        """Why an agent may not be called back there; see `handraise.ports.channel.CallbackSender`."""
+        endpoint = self._endpoint(callback_destination(callback))
+        if endpoint is None:
+            return "this server only calls https, and no private network"
+        host = endpoint.url.host.lower()
+        if "*" not in self._callback_hosts and host not in self._callback_hosts:
+            return "this server does not call this host back: its operator names hosts in HANDRAISE_CALLBACK_HOSTS"
+        return None
+
+    async def call_back(
+        self,
+        to: Json,
+        question: Question,
+        *,
+        id: str,  # noqa: A002 -- as in `Message`
+    ) -> None:
+        """Tell an asker how its question ended. The event has the same id and bytes every time."""
+        problem, outcome = self.callback_problem(Callback(**to)), question.outcome
+        if problem is not None or outcome is None:
+            raise NotSent(problem or "the question has not ended", again=False)
+        record = QuestionRecord.of(question, with_state=False).model_dump(
+            mode="json", include=set(_CALLED_BACK)
+        )
+        event = _cloud_event(question, id=id, kind="settled", at=outcome.at, data={"question": record})
+        await self._post(to, id, event, _ONE)
 
     async def _tell(self, message: Message, kind: str, at: datetime, fields: frozenset[str]) -> None:
         [notice] = message.notices
@@ -237,16 +266,7 @@ class Webhook:
                 | {"attachments": self._files(question, each.attachments)}
                 for each in notice.thread
             ]
-        return {
-            "specversion": "1.0",
-            "id": id,
-            "source": f"urn:handraise:workspace:{quote(question.workspace, safe='')}",
-            "type": f"{_TYPE}{kind}",
-            "subject": question.id,
-            "time": at.isoformat(),
-            "datacontenttype": "application/json",
-            "data": data,
-        }
+        return _cloud_event(question, id=id, kind=kind, at=at, data=data)
 
     def _files(self, question: Question, files: Sequence[Attachment]) -> Json:
         """What files are, and where a program that may see the question downloads them. Not their bytes."""
@@ -329,57 +349,24 @@ class _Given(_Part):
         return self
 
 
-def signed(name: str, body: bytes, secrets: Sequence[bytes], *, now: float) -> dict[str, str]:
-    """The three headers of Standard Webhooks, with a signature for each secret.
-
-    Written by hand, because the reference library has one secret, and fails in several ways on what it cannot read.
-    """
-    moment = str(int(now))
-    signatures = (base64.b64encode(_signature(name, moment, body, each)).decode() for each in secrets)
+def _cloud_event(
+    question: Question,
+    *,
+    id: str,  # noqa: A002 -- the word of CloudEvents
+    kind: str,
+    at: datetime,
+    data: Json,
+) -> Json:
     return {
-        "webhook-id": name,
-        "webhook-timestamp": moment,
-        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+        "specversion": "1.0",
+        "id": id,
+        "source": f"urn:handraise:workspace:{quote(question.workspace, safe='')}",
+        "type": f"{_TYPE}{kind}",
+        "subject": question.id,
+        "time": at.isoformat(),
+        "datacontenttype": "application/json",
+        "data": data,
     }
-
-
-def is_fresh(headers: Mapping[str, str], *, now: float) -> bool:
-    """Whether a request says that it was made just now."""
-    name, moment = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    readable = _ID.fullmatch(name) and _MOMENT.fullmatch(moment)
-    return readable is not None and abs(now - int(moment)) <= _TOLERANCE
-
-
-def genuine(headers: Mapping[str, str], body: bytes, secrets: Sequence[bytes], *, now: float) -> bool:
-    """Whether a request was signed with one of these secrets, just now."""
-    if not is_fresh(headers, now=now):
-        return False
-    name, moment = headers["webhook-id"], headers["webhook-timestamp"]
-    expected = [base64.b64encode(_signature(name, moment, body, each)) for each in secrets]
-    given = headers.get("webhook-signature", "").split(" ")[:_MOST_SIGNATURES]
-    found = [
-        hmac.compare_digest(each.removeprefix("v1,").encode(), one)
-        for each in given
-        for one in expected
-        if each.startswith("v1,")
-    ]
-    return any(found)
-
-
-def secret_bytes(secret: str) -> bytes | None:
-    """The bytes of a `whsec_…`, or None if it is not one, or is one that could be guessed."""
-    if not secret.startswith(_SECRET):
-        return None
-    text = secret.removeprefix(_SECRET)
-    try:
-        found = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return found if len(found) in _SECRET_BYTES else None
-
-
-def _signature(name: str, moment: str, body: bytes, secret: bytes) -> bytes:
-    return hmac.new(secret, f"{name}.{moment}.".encode() + body, hashlib.sha256).digest()
 
 
 def _said(said: ReplyResult) -> Response:

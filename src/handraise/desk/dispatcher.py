@@ -20,7 +20,7 @@ from datetime import timedelta
 from handraise.desk.batcher import Batcher
 from handraise.desk.delivery_planner import DeliveryPlanner
 from handraise.desk.engine import Engine
-from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
+from handraise.model.deliveries import CALLBACK, Address, Delivery, DeliveryStatus, Try
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import Event, EventKind
 from handraise.model.identities import Person
@@ -30,7 +30,7 @@ from handraise.model.questions import Question, Ref
 from handraise.model.sharing_rules import with_taker_at
 from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.ports import Directory
-from handraise.ports.channel import Channel, Message, Notice, NotSent
+from handraise.ports.channel import CallbackSender, Channel, Message, Notice, NotSent
 from handraise.ports.outbox import Outbox
 from handraise.presentation.translation import DEFAULT_LOCALE, Locale, person_locale, set_locale
 
@@ -76,9 +76,11 @@ async def run_dispatcher(
         engine, outbox, directory, channels, link_to=link_to, within=within, tried=tried, locale=locale
     )
     task = asyncio.create_task(dispatcher.run(), name="handraise dispatcher")
+    engine.callback_sender = next((each for each in channels if isinstance(each, CallbackSender)), None)
     try:
         yield dispatcher
     finally:
+        engine.callback_sender = None
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await dispatcher.finish()
@@ -202,6 +204,11 @@ class Dispatcher:
         questions = [question for question in found if question is not None]
         if len(questions) < len(deliveries):
             raise LookupError("a delivery is about a question that does not exist")
+        if deliveries[0].is_callback:  # never in a bundle
+            called = [await self._call_back(deliveries[0], questions[0])]
+            self._mark_failing(called)
+            await self._record_tries(called)
+            return
         address = await self._address_now(deliveries[0])
         if address is None:
             await self._record_tries([_given_up(each) for each in deliveries])
@@ -218,10 +225,25 @@ class Dispatcher:
         tries += [await self._without_sending(*pair) for pair in entitled if pair not in live]
         if live:
             tries += await self._send(live)
-        (self._failing_keys.add if any(each.again_after for each in tries) else self._failing_keys.discard)(
-            first.rate_limit_key
-        )
+        self._mark_failing(tries)
         await self._record_tries(tries)
+
+    async def _call_back(self, delivery: Delivery, question: Question) -> Try:
+        """Tell the asker that its question has ended, once; it knows what it reported later."""
+        if delivery.status is not DeliveryStatus.WAITING:
+            return Try(delivery=delivery, status=delivery.status, problem=delivery.problem)
+        try:
+            async with asyncio.timeout(self._within):
+                await self._callback_sender(delivery).call_back(delivery.to, question, id=delivery.id)
+        except Exception as error:  # noqa: BLE001 -- whatever a channel does, the delivery is accounted for
+            failed = self._not_sent(delivery, error)
+            return replace(failed, status=DeliveryStatus.WAITING) if failed.again_after else failed
+        return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
+
+    def _mark_failing(self, tries: Sequence[Try]) -> None:
+        (self._failing_keys.add if any(each.again_after for each in tries) else self._failing_keys.discard)(
+            tries[0].delivery.rate_limit_key
+        )
 
     async def _record_tries(self, tries: Sequence[Try]) -> None:
         await asyncio.gather(*map(self._record, tries))
@@ -304,6 +326,12 @@ class Dispatcher:
         except KeyError:
             raise NotSent("no server has this channel", again=False) from None
 
+    def _callback_sender(self, delivery: Delivery) -> CallbackSender:
+        channel = self._channel(delivery)
+        if not isinstance(channel, CallbackSender):
+            raise NotSent("this channel makes no callbacks", again=False)
+        return channel
+
     async def _thread_of(self, question: Question) -> Sequence[ThreadMessage]:
         """The conversation about a question. The message is about as much of it as the question that it shows."""
         if not question.thread:
@@ -330,6 +358,7 @@ class Dispatcher:
                 brought=await self._brought(each, question),
             )
             for each, question in pairs
+            if each.reason != CALLBACK  # a callback is no message to people
         ]
         return Message(
             id=first.id if first.bundle is None or not first.is_to_be_sent else _bundle_id(first),

@@ -25,6 +25,7 @@ from handraise.model.problems import HandraiseError
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import ReceiptSigner
 from handraise.ports import Bus, Directory, HintHandler, Inserted, Store, feed_of
+from handraise.ports.channel import CallbackSender
 from handraise.ports.desk import OpenedIn
 from handraise.ports.store import BatchKey
 from handraise.waiters import Waiters
@@ -78,6 +79,7 @@ class Engine:
         self.directory = directory
         self.recipients = recipients
         self.policies = policies or PolicyCache(None)
+        self.callback_sender: CallbackSender | None = None  # while a dispatcher runs with one
         self.opened_in = OpenedIn()
         self.public_url = public_url.rstrip("/") if public_url else None
         self._store = store

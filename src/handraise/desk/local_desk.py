@@ -24,6 +24,7 @@ from handraise.desk.working_timeline import with_working_time
 from handraise.heartbeats import MOST_BEATS
 from handraise.model.attachments import Attachment, plain_value
 from handraise.model.bulk_answers import BulkItem, BulkResult
+from handraise.model.callbacks import Callback
 from handraise.model.drafting import QuestionOptions, check_key
 from handraise.model.durations import Span
 from handraise.model.errors import (
@@ -92,6 +93,10 @@ from handraise.ports.settled_filter import Ended, SettledFilter, settled_filter
 _RECOVER = 500
 _WITHDRAWN_AT_ONCE = 200
 _NOTHING_TO_BEAT = nullcontext()
+_NO_CALLBACKS = (
+    "nobody here would call you back: post it through a server that has HANDRAISE_WEBHOOKS and HANDRAISE_CALLBACK_HOSTS, "
+    "or wait for the answer"
+)
 _INDEXED_BEFORE_A_SEARCH = 5
 """How many batches of events are put into the search index before a search. A server does it in the background too."""
 
@@ -122,6 +127,8 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             await self._check_replaced(draft, draft.replaces)
         if draft.attachments:
             await self._refer_draft(draft)
+        if draft.callback is not None:
+            self._check_callback(draft.callback)
         result = await self._insert(draft)
         if isinstance(result, QuotaExceeded) and await self.run_due():  # some of them were past their expiry
             result = await self._insert(draft)
@@ -143,6 +150,14 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             await self._beat([result.ref])
             return await self.get(result.id)
         return self._with_url(result)
+
+    def _check_callback(self, callback: Callback) -> None:
+        """Raise `InvalidQuestion` unless this process calls askers back there."""
+        sender = self._engine.callback_sender
+        if sender is None:
+            raise InvalidQuestion([Problem("callback", _NO_CALLBACKS)])
+        if problem := sender.callback_problem(callback):
+            raise InvalidQuestion([Problem("callback.url", problem)])
 
     async def _check_replaced(self, draft: Draft, replaced: str) -> None:
         """Raise `InvalidQuestion` unless this asker can replace that question, or did so before with this draft."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from handraise.model.json_values import Json
-from handraise.model.questions import Ref
+from handraise.model.callbacks import Callback, callback_place
+from handraise.model.json_values import Json, digest
+from handraise.model.questions import Question, Ref
+
+CALLBACK_CHANNEL = "webhook"
+"""The channel that makes callbacks."""
 
 
 class DeliveryStatus(StrEnum):
@@ -23,10 +27,15 @@ class DeliveryStatus(StrEnum):
     FAILED = "failed"
     UNKNOWN = "unknown"
     """It was handed over, but whether it arrived is unknown. It may be tried again."""
+    WAITING = "waiting"
+    """A callback that has not been made: its question has not ended, or it is tried again."""
 
 
+CALLBACK: Final = "callback"
 Reason: TypeAlias = Literal["asked", "reminded", "escalated", "brought_in", "noted", "replied"]
 """Why somebody is notified."""
+DeliveryReason: TypeAlias = Reason | Literal["callback"]
+"""Why there is a delivery: somebody is notified, or the asker is called back once its question has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +68,7 @@ class Delivery:
     recipient: str
     channel: str
     to: Json = field(repr=False)
-    reason: Reason
+    reason: DeliveryReason
     rate_limit_key: str
     created_at: datetime
     due_at: datetime | None = None
@@ -81,10 +90,15 @@ class Delivery:
 
     @property
     def may_have_arrived(self) -> bool:
-        """Whether it has notified somebody, or still may."""
-        if self.status in (DeliveryStatus.FAILED, DeliveryStatus.UNSENT):
+        """Whether it has notified somebody who can answer, or still may."""
+        if self.is_callback or self.status in (DeliveryStatus.FAILED, DeliveryStatus.UNSENT):
             return False
         return self.status is not DeliveryStatus.UNKNOWN or self.due_at is not None
+
+    @property
+    def is_callback(self) -> bool:
+        """Whether it tells the asker that its question has ended. It is stored with the question, and due at its end."""
+        return self.reason == CALLBACK
 
     @property
     def question(self) -> Ref:
@@ -103,10 +117,44 @@ class Try:
     again_after: timedelta | None = None
 
 
+def callback_delivery(question: Question, callback: Callback) -> Delivery:
+    """The delivery of a callback, as it is stored with its question. One that has ended already is due at once."""
+    ended = question.outcome is not None
+    return Delivery(
+        workspace=question.workspace,
+        id=callback_id(question.ref),
+        question_id=question.id,
+        recipient=question.asker,
+        channel=CALLBACK_CHANNEL,
+        to=callback_destination(callback),
+        reason=CALLBACK,
+        rate_limit_key=callback_rate_limit_key(callback),
+        created_at=question.asked_at,
+        due_at=question.asked_at if ended else None,
+        status=DeliveryStatus.WAITING,
+        stale=ended,
+    )
+
+
+def callback_id(ref: Ref) -> str:
+    """The id of a question's callback: there is one."""
+    return digest(["handraise callback", *ref])[:32]
+
+
+def callback_destination(callback: Callback) -> dict[str, Json]:
+    """A callback as the address of a webhook."""
+    return {"url": callback.url, "secret": callback.secret}
+
+
+def callback_rate_limit_key(callback: Callback) -> str:
+    """The key of its host and port, the same as that of other webhooks there."""
+    return f"{CALLBACK_CHANNEL} {callback_place(callback)}"
+
+
 def made_stale(delivery: Delivery, now: datetime) -> Delivery:
     """The same delivery once its question has ended.
 
-    If it was sent, or may have been, its message must be updated. If nobody has tried it, it is not sent. If
+    A callback is due now. If it was sent, or may have been, its message must be updated. If nobody has tried it, it is not sent. If
     somebody is trying it now, they go on. If that was so before, the asker has reported what came of the answer: what
     was sent must be updated again, and an update that is under way counts as not made.
     """
@@ -115,6 +163,8 @@ def made_stale(delivery: Delivery, now: datetime) -> Delivery:
     if delivery.stale:
         return delivery
     stale = replace(delivery, stale=True)
+    if delivery.status is DeliveryStatus.WAITING:
+        return replace(stale, created_at=now, due_at=now)
     if delivery.status is DeliveryStatus.QUEUED and not delivery.turn:
         return replace(stale, status=DeliveryStatus.UNSENT, due_at=None)
     if delivery.status in (DeliveryStatus.SENT, DeliveryStatus.UNKNOWN) and delivery.due_at is None:

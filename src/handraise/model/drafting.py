@@ -17,6 +17,7 @@ import pydantic
 
 from handraise.model.answer_types import FormSource, form_from
 from handraise.model.attachments import MAX_FILE_BYTES, Attachment, accept_problem, list_problems
+from handraise.model.callbacks import Callback, callback_problems
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
@@ -135,6 +136,9 @@ class QuestionOptions(TypedDict, total=False):
 
     `heartbeat`, from ten seconds to 30 days, says that somebody waits for the answer: if nothing is heard of the asker for
     this long, nobody does, and people see that. A wait is a sign of it; a program that does not wait calls `Desk.heartbeat`.
+
+    `callback` says where you are told that the question has ended, instead of waiting. If the key names a question
+    already, the callback that was posted first stays.
     """
 
     choices: Sequence[str | Option]
@@ -160,6 +164,7 @@ class QuestionOptions(TypedDict, total=False):
     replaces: str
     topic: str
     attachments: Sequence[Attachment]
+    callback: Callback
 
 
 _OPTIONS = frozenset(QuestionOptions.__annotations__)
@@ -219,6 +224,7 @@ def compose(
         replaces=options.get("replaces"),
         topic=options.get("topic"),
         attachments=tuple(options.get("attachments", ())),
+        callback=options.get("callback"),
     )
     problems = [*_draft_problems(draft, limits), *misfits]
     if isinstance(form, Approval):
@@ -396,6 +402,10 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         yield Problem("topic", "a file answers one question: ask for it without a topic")
     if draft.shared and draft.key is None:
         yield Problem("shared", "askers share questions by key, so give a key")
+    if draft.callback is not None:
+        yield from callback_problems(draft.callback)
+        if draft.shared:
+            yield Problem("callback", "only the first of several askers would be called: wait for the answer")
     for place, recipient in enumerate(draft.recipients):
         yield from recipient_problems(f"recipients[{place}]", recipient, limits)
     if len(draft.recipients) > limits.recipients:

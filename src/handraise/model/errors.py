@@ -20,6 +20,7 @@ HandraiseError
 │   └── ApprovalTakenBack                the approval was taken back before it was used
 ├── AlreadyConsumed                      the approval has been used: an action is executed at most once
 ├── ReceiptRefused    (PermissionError)  this receipt does not allow this; `reason` says why
+├── CallbackRefused   (PermissionError)  this request is not a callback of the desk; `reason` says why
 ├── NoReceiptKey      (RuntimeError)     no key is set that could sign receipts
 ├── InvalidReport     (ValueError)       the report cannot be kept like this; nothing was recorded
 ├── NothingToReport                      the question was not answered, or its approval was not used
@@ -271,6 +272,16 @@ class ReceiptRefused(HandraiseError, PermissionError):
         self.reason = reason
         self.try_again = try_again
         super().__init__(f"The receipt is refused: {reason}.")
+
+
+class CallbackRefused(HandraiseError, PermissionError):
+    """A request is not a callback that you can trust: respond with 401, and do nothing. `reason` says why."""
+
+    code = "callback_refused"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"This is not a callback that can be trusted: {reason}.")
 
 
 class NoReceiptKey(HandraiseError, RuntimeError):

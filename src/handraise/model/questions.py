@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from handraise.model.attachments import Attachment
+from handraise.model.callbacks import Callback
 from handraise.model.decisions import Decision, decision_of
 from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
 from handraise.model.json_values import Json, canonical_json, digest
@@ -131,6 +132,8 @@ class Draft:
     """What the workspace's policy decided when it was posted, or None without a policy."""
     attachments: tuple[Attachment, ...] = ()
     """The files that belong to the question; see `Desk.attach`."""
+    callback: Callback | None = field(default=None, repr=False, compare=False)
+    """Where its asker is told that it has ended. No store gives it back with the question: it holds a secret."""
 
     @property
     def ref(self) -> Ref:
@@ -187,8 +190,8 @@ class Draft:
     def definition(self) -> str:
         """What makes two questions with the same key the same question.
 
-        Context, state, the tool call, the trace, the attempts allowed, the time to undo and the heartbeat are left
-        out: a program that runs again may give other values for them. If a policy changed the question, what counts
+        Context, state, the tool call, the trace, the attempts allowed, the time to undo, the heartbeat and the callback
+        are left out: a program that runs again may give other values for them. If a policy changed the question, what counts
         is what the asker had asked for.
         """
         return canonical_json(definition_parts(self))
@@ -415,7 +418,13 @@ def redrafted(draft: T, **changes: Any) -> T:
 
 def posted(draft: Draft, asked_at: datetime, *, follows: str | None = None) -> Question:
     """The question that a draft has just become. A policy may have settled it at once, or it `follows` another one."""
-    values = {**_UNLESS_SAID, **vars(draft), "asked_at": asked_at, "follows": follows}
+    values = {
+        **_UNLESS_SAID,
+        **vars(draft),
+        "asked_at": asked_at,
+        "follows": follows,
+        "callback": None,
+    }
     if draft.heartbeat is not None:
         values["heard_at"] = asked_at
     if draft.ruling is not None and (ending := draft.ruling.ending) is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from handraise.model.callbacks import Callback
 from handraise.model.deliveries import Reason
 from handraise.model.events import Event
 from handraise.model.json_values import Json
@@ -147,6 +148,25 @@ class EndsOnce(Protocol):
     @property
     def ends_once(self) -> bool:
         """Whether a chat gets only one notice that a question has ended, however many messages it got about it."""
+        ...
+
+
+@runtime_checkable
+class CallbackSender(Protocol):
+    """A channel that also tells askers that their questions have ended."""
+
+    def callback_problem(self, callback: Callback) -> str | None:
+        """Why it must not be called, in words that show neither the URL nor the secret; None if it may be."""
+        ...
+
+    async def call_back(
+        self,
+        to: Json,
+        question: Question,
+        *,
+        id: str,  # noqa: A002 -- as in `Message`
+    ) -> None:
+        """Tell the asker how its question ended; raises `NotSent`. With the same id, it is the same event every time."""
         ...
 
 

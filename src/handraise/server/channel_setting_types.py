@@ -15,7 +15,7 @@ from handraise.channels.email.server_urls import mail_address, read_sender, read
 from handraise.channels.ntfy import read_server_url
 from handraise.channels.safe_http import IPNetwork
 from handraise.channels.teams.references import is_id, is_service
-from handraise.channels.webhook import secret_bytes
+from handraise.model.webhook_signatures import secret_bytes
 
 _TELEGRAM_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -143,6 +143,19 @@ def _are_openers(text: str) -> str:
 
 
 Networks = tuple[pydantic.IPvAnyNetwork, ...]
+
+
+def _called_back(hosts: tuple[str, ...], others: pydantic.ValidationInfo) -> tuple[str, ...]:
+    if hosts and others.data.get("webhooks") is False:
+        raise ValueError("callbacks are webhooks, so it also needs HANDRAISE_WEBHOOKS=true")
+    for each in hosts:
+        if each != "*" and _HOST.fullmatch(each) is None:
+            raise ValueError(f"{each!r} is not a host: name it without https://, port and path")
+    return tuple(each.lower() for each in hosts)
+
+
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+CallbackHosts = Annotated[tuple[str, ...], pydantic.AfterValidator(_called_back)]
 SlackBotToken = Annotated[
     SecretStr,
     _token(re.compile(r"xoxb-\S+").fullmatch, "the Bot User OAuth Token of your Slack app, xoxb-…"),

@@ -14,9 +14,9 @@ import pydantic
 from handraise.channels import Replies
 from handraise.channels.custom_channels import Opener, find_opener, opener_names
 from handraise.channels.email.server_urls import read_sender, read_server
-from handraise.channels.webhook import secret_bytes
 from handraise.model.deliveries import Delivery
 from handraise.model.people import ANYONE, GROUP
+from handraise.model.webhook_signatures import secret_bytes
 from handraise.ports import Directory, Outbox
 from handraise.ports.channel import Channel
 from handraise.server.settings import ServerSettings
@@ -39,7 +39,9 @@ async def open_channels(
         if settings.webhooks:
             from handraise.channels.webhook import open_webhook  # noqa: PLC0415 -- only where it is wanted
 
-            opened = open_webhook(replies, allowed=settings.webhook_allow_private)
+            opened = open_webhook(
+                replies, allowed=settings.webhook_allow_private, callback_hosts=settings.callback_hosts
+            )
             channels.append(await stack.enter_async_context(opened))
         if settings.slack_bot_token is not None:
             from handraise.channels.slack import open_slack  # noqa: PLC0415 -- an extra

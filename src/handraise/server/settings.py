@@ -12,6 +12,7 @@ from handraise.desk_factory import default_address
 from handraise.presentation.translation import Locale
 from handraise.server.channel_setting_types import (
     AppriseSchemes,
+    CallbackHosts,
     ChannelOpeners,
     DiscordPublicKey,
     ImapServer,
@@ -237,6 +238,11 @@ class ServerSettings(BaseSettings):
     webhook_allow_private: Networks = pydantic.Field(
         default=(),
         description='private networks that webhooks may reach, also over plain http, as JSON: `["10.1.0.0/16"]`',
+    )
+    callback_hosts: CallbackHosts = pydantic.Field(
+        default=(),
+        description='the hosts at which agents may have themselves called back by webhook, as JSON: `["agents.example.com"]`; '
+        "`*` is every host",
     )
     slack_bot_token: SlackBotToken | None = pydantic.Field(
         default=None, description="your bot's token at Slack (`xoxb-…`): turns Slack on"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pydantic
 
-from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Reason
+from handraise.model.deliveries import Address, Delivery, DeliveryReason, DeliveryStatus
 from handraise.wire.records import Record
 from handraise.wire.requests import Request
 
@@ -43,7 +43,7 @@ class DeliveryRecord(Record):
     id: str
     recipient: str
     channel: str
-    reason: Reason
+    reason: DeliveryReason
     status: DeliveryStatus
     created_at: datetime
     sent_at: datetime | None = None

@@ -213,7 +213,7 @@ class ReportRecord(Record):
         return Report(**dict(self))
 
 
-LEFT_OUT = frozenset({"overdue"})
+LEFT_OUT = frozenset({"overdue", "callback"})
 """The fields of a question that are not sent: only a store and its desk use them."""
 _MADE_OVER = frozenset({"state", "steps", "votes", "outcome", "report", "ruling", "needs", "aside"})
 _AS_THEY_ARE = tuple(

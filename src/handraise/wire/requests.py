@@ -10,6 +10,7 @@ import pydantic
 
 from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import MOST_ANSWERS
+from handraise.model.callbacks import Callback
 from handraise.model.drafting import IfExists, QuestionOptions
 from handraise.model.forms import Action, AnyForm, Option
 from handraise.model.identities import Role
@@ -48,6 +49,13 @@ AnyFormOrSchema = Annotated[
 ]
 
 
+class CallbackRequest(Request):
+    """Where the agent is told that its question has ended, by a signed webhook. It is never given back."""
+
+    url: Annotated[str, pydantic.Field(repr=False)]
+    secret: Annotated[str, pydantic.Field(repr=False, json_schema_extra={"writeOnly": True})]
+
+
 class PostQuestion(Request):
     """A question to ask. Say what a valid answer is with `choices` or `form`; else it is free text.
 
@@ -83,6 +91,7 @@ class PostQuestion(Request):
     replaces: str | None = None
     topic: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    callback: CallbackRequest | None = None
 
     @pydantic.field_validator("form", mode="before")
     @classmethod
@@ -117,9 +126,10 @@ class PostQuestion(Request):
             "topic",
             "attachments",
         ]
-        timeline = draft.timeline
+        timeline, callback = draft.timeline, draft.callback
         return cls(
             **{name: getattr(draft, name) for name in names},
+            callback=callback and CallbackRequest(url=callback.url, secret=callback.secret),
             timeline=None if timeline is None else TimelineRecord.of(timeline),
         )
 
@@ -129,6 +139,8 @@ class PostQuestion(Request):
             name: getattr(self, name) for name in self.model_fields_set & set(QuestionOptions.__annotations__)
         }
         options = {name: value for name, value in options.items() if value is not None}
+        if self.callback is not None:
+            options["callback"] = Callback(self.callback.url, self.callback.secret)
         if self.timeline is not None:
             try:
                 options["timeline"] = self.timeline.timeline()

@@ -9,19 +9,21 @@ from datetime import datetime, timedelta
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.store import MemoryStore
+from handraise.model.callbacks import Callback
 from handraise.model.deliveries import (
     Address,
     Delivery,
     DeliveryStatus,
     Try,
     after_try,
+    callback_delivery,
     made_stale,
     tried_again,
 )
 from handraise.model.events import Event, EventKind
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Status
-from handraise.model.questions import Ref
+from handraise.model.questions import Question, Ref
 from handraise.model.routing import Recent
 from handraise.model.workspace_events import address_put, address_removed, delivery_retried, routing_put
 from handraise.ports import Clock
@@ -54,6 +56,7 @@ class MemoryOutbox:
         self._askers: dict[Ref, str] = {}
         store.tell = self._add_entry
         store.removed = self._remove
+        store.add_callback = self._add_callback
 
     async def put_address(self, address: Address, *, by: str | None = None) -> None:
         """Store an address; see the port."""
@@ -113,7 +116,8 @@ class MemoryOutbox:
         """How many deliveries there were; see the port."""
         recent = Recent.nothing()
         for ref, each in self._deliveries.items():
-            if each.workspace == workspace and each.created_at >= since and each.bundle is None:
+            counts = each.bundle is None and not each.is_callback
+            if each.workspace == workspace and each.created_at >= since and counts:
                 recent.note(each.recipient, self._askers[ref])
         return recent
 
@@ -253,6 +257,11 @@ class MemoryOutbox:
                     self._askers[Ref(workspace, each.id)] = question.asker
         return 1
 
+    def _add_callback(self, question: Question, callback: Callback) -> None:
+        """Store where the asker of a new question is called back."""
+        delivery = self._keep(callback_delivery(question, callback))
+        self._askers[Ref(delivery.workspace, delivery.id)] = question.asker
+
     def _remove(self, ref: Ref) -> None:
         """Remove the deliveries of a question that has been removed."""
         for place in [place for place, each in self._deliveries.items() if each.question == ref]:
@@ -273,7 +282,7 @@ class MemoryOutbox:
         told = [
             place
             for place, each in self._deliveries.items()
-            if each.workspace == workspace and each.recipient == person
+            if each.workspace == workspace and each.recipient == person and not each.is_callback
         ]
         for place in told:
             del self._deliveries[place], self._askers[place]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from handraise.backends.memory.clock import now_by
 from handraise.backends.pagination import endings_page, paged, read_cursor, search_page, settled_page
 from handraise.model.agreement import newly_asked
+from handraise.model.callbacks import Callback
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.forms import Approval, form_to_json
@@ -114,6 +115,7 @@ class MemoryStore:
         self._numbers = 0
         self.tell: Callable[[Event], None] = lambda _: None
         self.removed: Callable[[Ref], None] = lambda _: None
+        self.add_callback: Callable[[Question, Callback], None] = lambda _, __: None
         self.keeps: Callable[[str, timedelta | None], timedelta | None] = lambda _, keep: keep
         self.may_go: Callable[[Ref], bool] = lambda _: True
         self.groups_known: Callable[[str, str], frozenset[str] | None] = lambda _, __: None
@@ -747,6 +749,8 @@ class MemoryStore:
         if draft.key:
             self._keys[draft.workspace, draft.key_owner, draft.key] = draft.ref
         bisect.insort(self._pending.setdefault(draft.workspace, []), draft.id)
+        if draft.callback is not None:
+            self.add_callback(question, draft.callback)
         asked = replace(question, status=Status.PENDING, outcome=None)
         self._keep(
             asked, EventKind.ASKED, by=draft.asker, data={"to": list(draft.added)} if draft.added else None

@@ -60,8 +60,11 @@ class StatementRunner(Protocol):
         """The rows of a statement about several workspaces, in one transaction. Call it inside `run_batch`."""
         ...
 
-    async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of several statements about a workspace, in one transaction, which may be repeated."""
+    async def work_in(self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """The result of several statements about workspaces, in one transaction, which may be repeated.
+
+        About several workspaces, call it inside `run_batch`.
+        """
         ...
 
     async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
@@ -144,8 +147,8 @@ class Database:
         """The rows of a statement about several workspaces, in one transaction."""
         return await self._run_all(self._begin_in(*workspaces), [statement], values)
 
-    async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of several statements about a workspace, in one transaction, which may be repeated."""
+    async def work_in(self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """The result of several statements about workspaces, in one transaction, which may be repeated."""
 
         async def done(acquired: Connection, within: float) -> Result:
             async def run(statement: Statement, /, **values: Any) -> list[Any]:
@@ -153,7 +156,7 @@ class Database:
 
             return await work(run)
 
-        return await self._run(self._begin_in(workspace) or "begin", done)
+        return await self._run(self._begin_in(*workspaces) or "begin", done)
 
     async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
         """The same for statements that only `KEEPER_ROLE` may run, taken instead of the application's role."""

@@ -59,7 +59,7 @@ class PostgresExecutor:
 
             return await work(in_transaction)
 
-        return await self._database.work_in(workspace, made)
+        return await self._database.work_in([workspace], made)
 
 
 def _adapted(values: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ limit :limit;
 select recipient, asker, count(*)::int as number
 from (
     select recipient, asker from handraise.deliveries
-    where workspace = :workspace and created_at >= :since and bundle is null
+    where workspace = :workspace and created_at >= :since and bundle is null and reason <> 'callback'
     limit 100000
 ) as counted
 group by recipient, asker;
@@ -104,9 +104,10 @@ ended as (
         due_at = case
             when d.status = 'queued' and d.turn = 0 then null
             when d.stale then coalesce(:now::timestamptz, now())
-            when d.status in ('sent', 'unknown') then coalesce(d.due_at, :now::timestamptz, now())
+            when d.status in ('sent', 'unknown', 'waiting') then coalesce(d.due_at, :now::timestamptz, now())
             else d.due_at
         end,
+        created_at = case when d.status = 'waiting' then coalesce(:now::timestamptz, now()) else d.created_at end,
         -- A report after the end: an update without it that is under way counts as not made.
         turn = case when d.stale then d.turn + 1 else d.turn end
     where d.workspace = :workspace and (not d.stale or d.status in ('sent', 'updated'))

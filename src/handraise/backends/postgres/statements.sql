@@ -199,6 +199,21 @@ left join asker as a on a.workspace = p.workspace and a.asker = p.asker
 union all
 select d.workspace, d.id, null, null, null, d.refused, d.stop from draft as d where d.refused is not null;
 
+-- name: add_callbacks
+-- Store where the askers of new questions are called back. If a policy has settled a question already, its callback is due.
+insert into handraise.deliveries (
+    workspace, id, question_id, recipient, asker, channel, reason, status, rate_limit_key, destination, created_at, stale,
+    due_at
+)
+select
+    q.workspace, c.id, q.id, q.asker, q.asker, 'webhook', 'callback', 'waiting', c.rate_limit_key, c.destination::json,
+    q.asked_at, q.status <> 'pending', q.settled_at
+from json_to_recordset(:callbacks::text::json) as c (
+    workspace text, id text, question_id text, asker text, rate_limit_key text, destination text
+)
+join handraise.questions as q on q.workspace = c.workspace and q.id = c.question_id and q.asker = c.asker
+on conflict do nothing;
+
 -- name: settle
 -- Decide moves on pending questions, at most one for each question. A refused move is not returned. A grant is locked
 -- before the question: a revocation that was acknowledged is seen, and a later one waits.

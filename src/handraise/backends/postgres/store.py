@@ -14,12 +14,13 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.postgres.connections import is_lost
-from handraise.backends.postgres.database import KEEPER_ROLE, StatementRunner
+from handraise.backends.postgres.database import KEEPER_ROLE, Run, StatementRunner
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.parameters import (
+    callback_values,
     count_query,
     draft_columns,
     grant_query,
@@ -459,7 +460,7 @@ class PostgresStore:
                 columns[name] = None
         counted = None if quota is None or self._allowances.cover(drafts) else quota
         counts = None if counted is None else _places_of_askers(ordered)
-        rows = await self._fetch_batch(drafts, "insert", quota=counted, place=counts, **columns)
+        rows = await self._write_drafts(ordered, quota=counted, place=counts, **columns)
         if counted is not None:
             self._allowances.counted(_pending_by_asker(drafts, rows), counted)
         stored = {(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
@@ -478,6 +479,21 @@ class PostgresStore:
             again = await self._insert([drafts[place] for place in refused], quota=quota)
             results.update(zip(refused, again, strict=True))
         return [results[place] for place in range(len(drafts))]
+
+    async def _write_drafts(self, drafts: Sequence[Draft], **values: Any) -> list[Any]:
+        """The rows of `insert`; and in the same transaction, store the callbacks of those that are new."""
+        calls = [(draft, draft.callback) for draft in drafts if draft.callback is not None]
+        if not calls:
+            return await self._fetch_batch(drafts, "insert", **values)
+
+        async def work(run: Run) -> list[Any]:
+            rows = await run(STATEMENTS["insert"], **values)
+            new = {Ref(row["workspace"], row["id"]) for row in rows if row["asked_at"]}
+            if added := [callback_values(*each) for each in calls if each[0].ref in new]:
+                await run(STATEMENTS["add_callbacks"], callbacks=json_text(added))
+            return rows
+
+        return await self._database.work_in([draft.workspace for draft in drafts], work)
 
     async def _existing(
         self, drafts: Sequence[tuple[int, Draft]], refused: Mapping[Ref, Any], quota: int

@@ -49,26 +49,21 @@ class ShardedDatabase:
             workspace, lambda database: database.fetch_as_keeper(workspace, *statements, **values)
         )
 
-    async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of several statements about a workspace, in one transaction, which may be repeated."""
-        return await self._call_on_home(workspace, lambda database: database.work_in(workspace, work))
+    async def work_in(self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """The result of several statements about workspaces of one shard, or about one wherever it is."""
+        names = list(dict.fromkeys(workspaces))
+        return await self._call_together(names, lambda database: database.work_in(names, work))
 
     async def fetch_batch(
         self, workspaces: Iterable[str], statement: Statement, /, **values: Any
     ) -> list[Any]:
         """The rows of a statement about several workspaces of one shard, or about one wherever it is."""
         names = list(dict.fromkeys(workspaces))
-
-        def run(database: Database) -> Awaitable[list[Any]]:
-            return database.fetch_batch(names, statement, **values)
-
-        if len(names) == 1:
-            return await self._call_on_home(names[0], run, writes=statement.writes)
-        homes = {await self._router.find_shard(each) for each in names}
-        shard = homes.pop()
-        if homes or shard is None:
-            raise WorkspacesApart
-        return await shard.call(lambda opened: run(opened.database))
+        return await self._call_together(
+            names,
+            lambda database: database.fetch_batch(names, statement, **values),
+            writes=statement.writes,
+        )
 
     async def run_batch(
         self,
@@ -98,6 +93,18 @@ class ShardedDatabase:
         return await call_parts(
             items, places_by(lambda item: homes[workspace_of(item)], items).values(), together
         )
+
+    async def _call_together(
+        self, names: Sequence[str], work: Callable[[Database], Awaitable[Result]], *, writes: bool = True
+    ) -> Result:
+        """Call the database of several workspaces. `run_batch` does what follows if they live on different shards."""
+        if len(names) == 1:
+            return await self._call_on_home(names[0], work, writes=writes)
+        homes = {await self._router.find_shard(each) for each in names}
+        shard = homes.pop()
+        if homes or shard is None:
+            raise WorkspacesApart
+        return await shard.call(lambda opened: work(opened.database))
 
     async def _call_on_home(
         self, workspace: str, work: Callable[[Database], Awaitable[Result]], *, writes: bool = True

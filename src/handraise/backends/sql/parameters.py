@@ -13,7 +13,14 @@ import pydantic_core
 
 from handraise.backends.pagination import read_cursor
 from handraise.model.attachments import Attachment
-from handraise.model.deliveries import Delivery, Try
+from handraise.model.callbacks import Callback
+from handraise.model.deliveries import (
+    Delivery,
+    Try,
+    callback_destination,
+    callback_id,
+    callback_rate_limit_key,
+)
 from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import TAKEN_FOR, Move, NewGrant
@@ -80,7 +87,7 @@ _WRITERS: dict[Any, Callable[[Any], Any]] = {
     tuple[Attachment, ...]: _attachments_text,
 }
 _HINTS = get_type_hints(Draft, include_extras=True)
-_DRAFT_FIELDS = tuple(each.name for each in fields(Draft))
+_DRAFT_FIELDS = tuple(each.name for each in fields(Draft) if each.name != "callback")
 _DRAFT_WRITERS = {name: _WRITERS[_HINTS[name]] for name in _DRAFT_FIELDS if _HINTS[name] in _WRITERS} | {
     "undo_for": lambda seconds: seconds or None,
     "added": lambda added: json_text(added) if added else None,
@@ -330,6 +337,18 @@ def delivery_values(entry: OutboxEntry, delivery: Delivery) -> dict[str, Any]:
     names = ("id", "recipient", "channel", "reason", "rate_limit_key", "bundle", "due_at")
     values = {name: getattr(delivery, name) for name in names}
     return {**values, "entry": entry.number, "destination": json_text(delivery.to)}
+
+
+def callback_values(draft: Draft, callback: Callback) -> dict[str, Any]:
+    """The callback of a draft as the columns of its delivery."""
+    return {
+        "workspace": draft.workspace,
+        "id": callback_id(draft.ref),
+        "question_id": draft.id,
+        "asker": draft.asker,
+        "rate_limit_key": callback_rate_limit_key(callback),
+        "destination": json_text(callback_destination(callback)),
+    }
 
 
 def try_values(tried: Try) -> dict[str, Any]:

@@ -51,8 +51,8 @@ T_co = TypeVar("T_co", covariant=True)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGEST = 32
 
-NOT_STORED = frozenset({"url"})
-"""The fields of a question that are not stored, because only a server knows its own address."""
+NOT_STORED = frozenset({"url", "callback"})
+"""The fields of a question that are not in its row: only a server knows its own address, and a callback is a delivery."""
 
 
 class Row(Protocol):

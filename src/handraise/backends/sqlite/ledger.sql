@@ -189,7 +189,7 @@ delete from saved_views where workspace = :workspace and person = :person;
 delete from people where workspace = :workspace and id = :person;
 update people set deputy = null where workspace = :workspace and deputy = :person;
 delete from addresses where workspace = :workspace and recipient = :person;
-delete from deliveries where workspace = :workspace and recipient = :person;
+delete from deliveries where workspace = :workspace and recipient = :person and reason <> 'callback';
 delete from requests
 where workspace = :workspace
     and substr(actor, 1, length('person:' || :person || ' since ')) = 'person:' || :person || ' since ';

@@ -54,7 +54,7 @@ select *, :now as now from outbox where workspace = :workspace order by number l
 select recipient, asker, count(*) as number
 from (
     select recipient, asker from deliveries
-    where workspace = :workspace and created_at >= :since and bundle is null
+    where workspace = :workspace and created_at >= :since and bundle is null and reason <> 'callback'
     limit 100000
 )
 group by recipient, asker;
@@ -79,9 +79,10 @@ set stale = 1,
     due_at = case
         when status = 'queued' and turn = 0 then null
         when stale then :now
-        when status in ('sent', 'unknown') then coalesce(due_at, :now)
+        when status in ('sent', 'unknown', 'waiting') then coalesce(due_at, :now)
         else due_at
     end,
+    created_at = case when status = 'waiting' then :now else created_at end,
     -- A report after the end: an update without it that is under way counts as not made.
     turn = case when stale then turn + 1 else turn end
 where workspace = :workspace and (not stale or status in ('sent', 'updated')) and question_id in (

@@ -52,6 +52,18 @@ and not exists (
 on conflict do nothing
 returning asked_at, follows;
 
+-- name: add_callback
+-- Store where the asker of a new question is called back. If a policy has settled it already, the callback is due.
+insert into deliveries (
+    workspace, id, question_id, recipient, asker, channel, reason, status, rate_limit_key, destination, created_at, stale,
+    due_at
+)
+select
+    workspace, :id, id, asker, asker, 'webhook', 'callback', 'waiting', :rate_limit_key, :destination, asked_at,
+    status <> 'pending', settled_at
+from questions
+where workspace = :workspace and id = :question_id;
+
 -- name: open
 -- Put a new question into the inbox of its recipients, and of those it will be escalated to when it is time.
 insert into inbox (

@@ -13,6 +13,7 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.sql.parameters import (
+    callback_values,
     count_query,
     draft_rows,
     grant_query,
@@ -628,7 +629,7 @@ class _Later:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._rows: dict[str, list[dict[str, Any]]] = {"open": [], "close": [], "log": []}
+        self._rows: dict[str, list[dict[str, Any]]] = {"open": [], "close": [], "log": [], "add_callback": []}
 
     def add(self, name: str, **values: Any) -> None:
         """Run a statement with these values later."""
@@ -675,6 +676,8 @@ def _insert(
         if values["ended_as"]:
             record = from_json(values["ended_with"])
             later.log(draft, values["ended_as"], now, actor=record.get("by"), data=record)
+        if draft.callback is not None:
+            later.add("add_callback", **callback_values(draft, draft.callback))
         if draft.replaces is not None:
             later.write()
             _replace(connection, draft, draft.replaces, now)

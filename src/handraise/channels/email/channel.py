@@ -40,7 +40,6 @@ from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, is_m
 from handraise.channels.message_texts import heading_of, tells_several, why_now
 from handraise.channels.sent_files import files_of
 from handraise.channels.typed_messages import read_message
-from handraise.channels.webhook import genuine
 from handraise.model.deliveries import Reason
 from handraise.model.errors import (
     AttachmentNotFound,
@@ -56,6 +55,7 @@ from handraise.model.people import ANYONE
 from handraise.model.questions import Question
 from handraise.model.sharing_rules import may_be_several
 from handraise.model.typed_replies import Understood, read_deed, read_reply
+from handraise.model.webhook_signatures import genuine
 from handraise.ports.channel import Message, Notice, NotSent, Response
 from handraise.presentation.translation import Locale, gettext, languages, use_locale
 

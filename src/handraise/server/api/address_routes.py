@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import pydantic
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from handraise.model.deliveries import Address, Delivery
+from handraise.model.deliveries import Address
 from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.json_values import Json, json_problems, text_problem
 from handraise.model.problems import Problem
@@ -18,7 +17,13 @@ from handraise.model.routing import Routing
 from handraise.server.api.etags import IfMatch, check_match, etag_of
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
-from handraise.server.auth.authenticator import Context, CurrentAdmin, CurrentCaller, PersonCaller
+from handraise.server.auth.authenticator import (
+    AgentCaller,
+    Context,
+    CurrentAdmin,
+    CurrentCaller,
+    PersonCaller,
+)
 from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.delivery_records import (
     AddressList,
@@ -135,13 +140,14 @@ def _tagged(text: str) -> Response:
 async def list_deliveries(ctx: Context, caller: CurrentCaller, question_id: QuestionId) -> Response:
     """List the messages about a question: to whom, and whether they arrived.
 
-    An agent only sees whether anybody is unreached. Only administrators see why a delivery failed.
+    An agent only sees whether anybody is unreached, and the callback of its own question. Only administrators see why
+    a delivery failed.
     """
     question = await visible(ctx, caller, question_id)
-    found: Sequence[Delivery] = ()
-    if isinstance(caller, PersonCaller):
-        found = await ctx.outbox.deliveries(question.ref)
-        if not caller.is_admin:
-            found = [replace(each, problem=None) for each in found]
+    found = await ctx.outbox.deliveries(question.ref)
+    if isinstance(caller, AgentCaller):
+        found = [each for each in found if each.is_callback]
+    if not isinstance(caller, PersonCaller) or not caller.is_admin:
+        found = [replace(each, problem=None) for each in found]
     unreached = question.unreached_at is not None
     return reply(DeliveryList(unreached=unreached, deliveries=tuple(map(DeliveryRecord.of, found))))

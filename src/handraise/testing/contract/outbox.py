@@ -20,7 +20,8 @@ from handraise.model.timelines import Step
 from handraise.ports import Backend, OutboxEntry, RoutedEntry, WorkspaceEventSearch
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import SOON, ContractFixtures
+from handraise.testing.contract.backend import SOON
+from handraise.testing.contract.callback_cases import CallbackCases
 from handraise.testing.promises import promise
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -33,7 +34,7 @@ _ALL: dict[str, Any] = {
 }
 
 
-class OutboxContract(ContractFixtures):
+class OutboxContract(CallbackCases):
     """Everything that an outbox promises; you define `ports`, which must use the `clock`."""
 
     @pytest.fixture

@@ -1012,7 +1012,7 @@ create table handraise.outbox (
 
 create policy seen_when_due on handraise.outbox for select to current_user using (true);
 
--- Attempts to reach people. A delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is
+-- Attempts to reach people, and callbacks to askers. A callback is stored with its question and is due at its end. A delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is
 -- left to do.
 create table handraise.deliveries (
     due_at        timestamptz,
@@ -1035,7 +1035,7 @@ create table handraise.deliveries (
     receipt       json,
     problem       text,
     primary key (workspace, id),
-    check (status in ('queued', 'sent', 'updated', 'unsent', 'failed', 'unknown'))
+    check (status in ('queued', 'sent', 'updated', 'unsent', 'failed', 'unknown', 'waiting'))
 ) with (fillfactor = 75);
 
 create index deliveries_by_due on handraise.deliveries (due_at) where due_at is not null;
@@ -2594,7 +2594,7 @@ begin
     delete from handraise.addresses as a
     where a.workspace = erase_person.workspace and a.recipient = erase_person.person;
     delete from handraise.deliveries as d
-    where d.workspace = erase_person.workspace and d.recipient = erase_person.person;
+    where d.workspace = erase_person.workspace and d.recipient = erase_person.person and d.reason <> 'callback';
     delete from handraise.requests as r
     where r.workspace = erase_person.workspace and starts_with(r.actor, 'person:' || erase_person.person || ' since ');
     update handraise.files as f

@@ -594,7 +594,7 @@ create table outbox (
 
 create index outbox_by_workspace on outbox (workspace, number);
 
--- Attempts to reach people. A delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is
+-- Attempts to reach people, and callbacks to askers. A callback is stored with its question and is due at its end. A delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is
 -- left to do.
 create table deliveries (
     workspace     text    not null,
@@ -610,7 +610,7 @@ create table deliveries (
     receipt       text,
     problem       text,
     status        text    not null default 'queued'
-        check (status in ('queued', 'sent', 'updated', 'unsent', 'failed', 'unknown')),
+        check (status in ('queued', 'sent', 'updated', 'unsent', 'failed', 'unknown', 'waiting')),
     tries         integer not null default 0,
     turn          integer not null default 0,
     stale         integer not null default 0,

@@ -86,6 +86,7 @@ _STANDINGS: dict[DeliveryStatus, str] = {
     DeliveryStatus.UNSENT: gettext_noop("not needed any more"),
     DeliveryStatus.FAILED: gettext_noop("failed"),
     DeliveryStatus.UNKNOWN: gettext_noop("arrived, perhaps"),
+    DeliveryStatus.WAITING: gettext_noop("not sent yet"),
 }
 
 Text = Annotated[str, Form(max_length=4_000)]

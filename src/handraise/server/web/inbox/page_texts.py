@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from handraise.model.deliveries import Delivery, DeliveryStatus, Reason
+from handraise.model.deliveries import Delivery, DeliveryReason, DeliveryStatus
 from handraise.model.events import Event
 from handraise.model.evidence import PASSKEY_VOUCHED, VOUCHED
 from handraise.model.forms import Approval, Scope
@@ -41,13 +41,14 @@ _SURE = {
 }
 
 
-_TOLD: dict[Reason, str] = {
+_TOLD: dict[DeliveryReason, str] = {
     "asked": gettext_noop("A message for {recipient} through {channel}"),
     "reminded": gettext_noop("A reminder for {recipient} through {channel}"),
     "escalated": gettext_noop("A message about the escalation for {recipient} through {channel}"),
     "brought_in": gettext_noop("A message for {recipient}, who was brought in, through {channel}"),
     "noted": gettext_noop("A message about the note for {recipient} through {channel}"),
     "replied": gettext_noop("A message about the reply for {recipient} through {channel}"),
+    "callback": gettext_noop("A callback to {recipient} at {place}, when the question has ended"),
 }
 _STANDINGS: dict[DeliveryStatus, str] = {
     DeliveryStatus.QUEUED: gettext_noop("on its way"),
@@ -56,6 +57,7 @@ _STANDINGS: dict[DeliveryStatus, str] = {
     DeliveryStatus.UNSENT: gettext_noop("not needed any more"),
     DeliveryStatus.FAILED: gettext_noop("failed"),
     DeliveryStatus.UNKNOWN: gettext_noop("arrived, perhaps"),
+    DeliveryStatus.WAITING: gettext_noop("not sent yet"),
 }
 
 
@@ -192,7 +194,9 @@ def delivery_lines(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tup
         HistoryLine(
             each.sent_at or each.created_at,
             gettext(_TOLD[each.reason]).format(
-                recipient=recipient_name(each.recipient, viewer=me), channel=channel_name(each.channel)
+                recipient=recipient_name(each.recipient, viewer=me),
+                channel=channel_name(each.channel),
+                place=each.rate_limit_key.rpartition(" ")[2],
             ),
             (visible_line(each.problem),) if why and each.problem else (),
             gettext(_STANDINGS[each.status]),
