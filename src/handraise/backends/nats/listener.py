@@ -32,7 +32,7 @@ RETRY = 0.2
 _QUEUED, _QUEUED_BYTES = 4_096, 2**20
 _LONGEST = 65_536
 _EACH, _AT_ONCE = 256, 65_536
-_MOST = 512
+_MOST = 2_000
 """With more workspaces than this, a listener takes the hints of all."""
 _LINGER = 30.0
 """A workspace that is not needed any more stays subscribed for this many seconds, or twice as many: it may be needed again."""
