@@ -177,10 +177,13 @@ class NatsListener:
         """Unsubscribe from what was not needed the last time either."""
         known = self._subscriptions.keys()
         is_few_again = _ALL in known and len(interest) <= _MOST // 2
-        if _ALL in known:
-            unneeded = {_ALL} if is_few_again else known - {_ALL}
+        unneeded: set[str | None]
+        if is_few_again:
+            unneeded = {_ALL}
+        elif _ALL in known:
+            unneeded = known - {_ALL}
         else:
-            unneeded = {each for each in known if each is not None and each not in interest}
+            unneeded = known - set(interest)
         gone = unneeded & self._idle
         self._idle = unneeded - gone
         self._ready -= gone  # before anything is awaited: who needs one of these meanwhile must ask for it
