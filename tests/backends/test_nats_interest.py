@@ -95,7 +95,7 @@ async def test_what_is_not_needed_any_more_is_unsubscribed_later_and_not_at_once
 ) -> None:
     monkeypatch.setattr(nats_listener, "_LINGER", 0.3)
     listener, interest = RecordingListener(), Interest()
-    for workspace in ("stays", "goes"):
+    for workspace in ("stays", "stays", "goes"):
         interest.add(workspace, nothing)
     async with (
         open_nats(nats) as there,
@@ -104,6 +104,7 @@ async def test_what_is_not_needed_any_more_is_unsubscribed_later_and_not_at_once
         asyncio.timeout(SOON),
     ):
         interest.discard("goes")
+        interest.discard("stays")  # as often as it was added, and only then is it not needed
         assert await subscribed("goes")
         assert await subscribed("goes", "feed")
         for kind in ("settled", "feed"):
