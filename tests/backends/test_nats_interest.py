@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,6 +24,7 @@ from handraise.testing.contract.bus import RecordingListener
 
 SOON = 10.0
 NEVER = 10 * SOON
+LINGER = 0.3
 
 
 def nothing() -> None:
@@ -93,7 +95,7 @@ async def test_a_workspace_that_is_added_later_is_heard_of_once_it_is_ready(nats
 async def test_what_is_not_needed_any_more_is_unsubscribed_later_and_not_at_once(
     nats: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nats_listener, "_LINGER", 0.3)
+    monkeypatch.setattr(nats_listener, "_LINGER", LINGER)
     listener, interest = RecordingListener(), Interest()
     for workspace in ("stays", "stays", "goes"):
         interest.add(workspace, nothing)
@@ -103,6 +105,8 @@ async def test_what_is_not_needed_any_more_is_unsubscribed_later_and_not_at_once
         asking(nats) as subscribed,
         asyncio.timeout(SOON),
     ):
+        await asyncio.sleep(LINGER / 2)  # soon it is looked what is not needed
+        began = time.monotonic()
         interest.discard("goes")
         interest.discard("stays")  # as often as it was added, and only then is it not needed
         assert await subscribed("goes")
@@ -110,6 +114,7 @@ async def test_what_is_not_needed_any_more_is_unsubscribed_later_and_not_at_once
         for kind in ("settled", "feed"):
             while await subscribed("goes", kind):
                 pass
+        assert time.monotonic() - began >= LINGER
         assert await subscribed("stays")
         ready = asyncio.Event()
         interest.add("goes", ready.set)
