@@ -515,6 +515,16 @@ _WAKING = (
         ("tests/backends/test_postgres.py::test_a_listener_that_is_cut_off_comes_back_and_reads_again",),
     ),
     Bug(
+        "subscribe-without-reading",
+        "what happened before a workspace was subscribed to is not looked for",
+        f"{_SRC}/waiters.py",
+        "        self.mark_dirty(self._by_workspace.get(workspace, ()))\n",
+        "        del workspace\n",
+        (
+            "tests/backends/test_nats_interest.py::test_an_answer_before_the_subscription_is_ready_is_not_missed",
+        ),
+    ),
+    Bug(
         "hint-believed",
         "a hint counts as the end of a wait, without a look at the record",
         f"{_SRC}/waiters.py",

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +20,7 @@ from handraise.model.errors import DeskClosed, QuestionNotFound, StillPending, S
 from handraise.model.outcomes import Outcome
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Ref
-from handraise.ports import HintHandler
+from handraise.ports import HintHandler, Interest
 
 Read: TypeAlias = Callable[[Collection[Ref]], Awaitable[dict[Ref, Outcome | None]]]
 """Reads outcomes as `Store.outcomes` does: pending questions are left out, None means that there is no such question."""
@@ -59,8 +60,11 @@ class Waiters:
         poll_interval: float | Callable[[], float],
         on_poll: Callable[[], Awaitable[object]] | None = None,
         settled_since: SettledSince | None = None,
+        interest: Interest | None = None,
     ) -> None:
         """`on_poll` is called at each poll. With `settled_since`, a poll need not read every wait.
+
+        `interest` is kept in step with the workspaces that have waits.
 
         A function as `poll_interval` says how long a poll can wait now. It is called again after each hint and poll.
         """
@@ -68,6 +72,7 @@ class Waiters:
         self._listen = listen
         self._on_poll = on_poll
         self._settled_since = settled_since
+        self._interest = Interest() if interest is None else interest
         self._by_workspace: dict[str, set[Ref]] = {}
         self._marks: dict[str, _Mark] = {}
         self._owed: set[Ref] = set()
@@ -131,6 +136,10 @@ class Waiters:
             self._unread |= heard
             self._wakeup.set()
 
+    def _mark_workspace_dirty(self, workspace: str) -> None:
+        """Read its waits again: they may have been settled before their hints arrived."""
+        self.mark_dirty(self._by_workspace.get(workspace, ()))
+
     def resolve(self, ref: Ref, outcome: Outcome) -> None:
         """Give a recorded outcome to the waits in this process, without reading it again."""
         for wait in self._waiting_for(ref):
@@ -154,7 +163,10 @@ class Waiters:
         wait: Wait = asyncio.get_running_loop().create_future()
         others = self._waits.setdefault(ref, wait)
         if others is wait:
-            self._by_workspace.setdefault(ref.workspace, set()).add(ref)
+            if (same := self._by_workspace.get(ref.workspace)) is None:
+                same = self._by_workspace[ref.workspace] = set()
+                self._interest.add(ref.workspace, partial(self._mark_workspace_dirty, ref.workspace))
+            same.add(ref)
         if isinstance(others, set):
             others.add(wait)
         elif others is not wait:
@@ -175,6 +187,7 @@ class Waiters:
             same.discard(ref)
             if not same:
                 del self._by_workspace[ref.workspace]
+                self._interest.discard(ref.workspace)
                 self._marks.pop(ref.workspace, None)
         if not wait.cancel() and not wait.cancelled():
             wait.exception()  # retrieved: a caller that was cancelled meanwhile does not need it

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 
 import asyncpg
@@ -19,25 +18,14 @@ from nats.aio.client import Client
 from chaos.servers import Program
 from handraise import Answered, StillPending, open_desk
 from handraise.backends.nats.bus import NatsAddress, NatsBus, open_nats
+from handraise.backends.nats.listener import token_of
 from handraise.errors import UnknownAddress
 from handraise.ports import feed_of
 from handraise.questions import Ref
 from handraise.testing.contract.bus import RecordingListener
-from support.free_port import free_port
 
 SOON = 10.0
 SETTLED = Ref("w", "q-1")
-
-
-@pytest.fixture
-def server() -> Iterator[Program]:
-    """A NATS of the test's own, which can be killed and come back."""
-    program, port = shutil.which("nats-server"), free_port()
-    assert program, "these tests start nats-server: install it"
-    server = Program([program, "-a", "127.0.0.1", "-p", str(port)], port, f"nats://127.0.0.1:{port}")
-    server.start()
-    yield server
-    server.kill()
 
 
 @asynccontextmanager
@@ -52,20 +40,20 @@ async def stranger(address: str) -> AsyncIterator[tuple[Client, str]]:
 
 
 async def test_nothing_is_lost_when_nats_is_killed_and_comes_back(
-    postgres: str, workspace: str, server: Program
+    postgres: str, workspace: str, nats_server: Program
 ) -> None:
     async with (
-        open_desk(postgres, workspace=workspace, bus=server.address, poll_interval=0.5) as asker,
-        open_desk(postgres, workspace=workspace, bus=server.address) as person,
+        open_desk(postgres, workspace=workspace, bus=nats_server.address, poll_interval=0.5) as asker,
+        open_desk(postgres, workspace=workspace, bus=nats_server.address) as person,
         asyncio.timeout(6 * SOON),
     ):
         questions = [await asker.post(f"Which {n}?") for n in range(30)]
         waits = [asyncio.create_task(asker.wait(each.id)) for each in questions]
         for n, question in enumerate(questions):
             if n == 10:
-                server.kill()
+                nats_server.kill()
             if n == 20:
-                server.start()
+                nats_server.start()
             await person.answer(question.id, question.prompt, by="ana")
         outcomes = await asyncio.gather(*waits)
         assert [each.value for each in outcomes if isinstance(each, Answered)] == [
@@ -74,7 +62,7 @@ async def test_nothing_is_lost_when_nats_is_killed_and_comes_back(
 
 
 async def test_it_ends_though_the_driver_swallows_a_cancellation(
-    server: Program, monkeypatch: pytest.MonkeyPatch
+    nats_server: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closing = asyncio.Event()
 
@@ -86,19 +74,23 @@ async def test_it_ends_though_the_driver_swallows_a_cancellation(
 
     monkeypatch.setattr(Client, "close", close)
     async with asyncio.timeout(SOON):
-        async with open_nats(server.address):
-            server.kill()
+        async with open_nats(nats_server.address):
+            nats_server.kill()
             await closing.wait()
 
 
-async def test_hints_flow_again_when_nats_is_back_and_the_gap_is_told_of(server: Program) -> None:
+async def test_hints_flow_again_when_nats_is_back_and_the_gap_is_told_of(nats_server: Program) -> None:
     listener = RecordingListener()
-    async with open_nats(server.address) as here, open_nats(server.address) as there, there.listen(listener):
+    async with (
+        open_nats(nats_server.address) as here,
+        open_nats(nats_server.address) as there,
+        there.listen(listener),
+    ):
         await here.wake([SETTLED])
         await listener.hears(SETTLED)
-        server.kill()
+        nats_server.kill()
         await here.wake([Ref("w", "lost or late")])
-        server.start()
+        nats_server.start()
         await listener.hears_of_a_gap()
         async with asyncio.timeout(SOON):
             n = 0
@@ -121,13 +113,13 @@ async def test_what_was_sent_while_nats_was_away_is_sent_when_it_is_back(nats: s
 
 
 async def test_a_desk_opens_and_works_while_nats_is_away(
-    postgres: str, workspace: str, server: Program
+    postgres: str, workspace: str, nats_server: Program
 ) -> None:
-    server.kill()
+    nats_server.kill()
     began = time.monotonic()
     async with (
-        open_desk(postgres, workspace=workspace, bus=server.address, poll_interval=0.1) as asker,
-        open_desk(postgres, workspace=workspace, bus=server.address) as person,
+        open_desk(postgres, workspace=workspace, bus=nats_server.address, poll_interval=0.1) as asker,
+        open_desk(postgres, workspace=workspace, bus=nats_server.address) as person,
     ):
         assert time.monotonic() - began < SOON
         question = await asker.post("Which?")
@@ -151,7 +143,7 @@ async def test_a_forged_hint_decides_nothing(postgres: str, workspace: str, nats
             [workspace, question.id, outcome],
             {"workspace": workspace, "id": question.id, "outcome": outcome},
         ):
-            await client.publish(f"{subject}.settled", json.dumps(hint).encode())
+            await client.publish(f"{subject}.settled.{token_of(workspace)}", json.dumps(hint).encode())
         await client.flush()
         with pytest.raises(StillPending):
             await asker.wait(question.id, timeout=0.2)
@@ -188,8 +180,8 @@ async def test_junk_is_passed_over_and_stirs_nobody(nats: str, junk: bytes) -> N
     ):
         gaps = listener.gaps
         for _ in range(10):
-            await client.publish(f"{subject}.settled", junk)
-            await client.publish(f"{subject}.feed", junk)
+            await client.publish(f"{subject}.settled.x", junk)
+            await client.publish(f"{subject}.feed.x", junk)
         await client.flush()
         await here.wake([SETTLED])
         await listener.hears(SETTLED)
@@ -221,7 +213,7 @@ async def test_a_flood_neither_grows_memory_nor_holds_the_loop_nor_has_everythin
         watching = asyncio.create_task(watch())
         place = NatsAddress.parse(nats)
         flooding = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", FLOODING, place.servers[0], f"{place.subject}.settled")
+            *(sys.executable, "-c", FLOODING, place.servers[0], f"{place.subject}.settled.x")
         )
         assert await flooding.wait() == 0
         async with asyncio.timeout(3 * SOON):

@@ -15,7 +15,7 @@ from handraise.desk.dispatcher import MAX_PER_KEY, Dispatcher, run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
-from handraise.desk_factory import open_backend
+from handraise.desk_factory import open_backend, open_bus
 from handraise.events import EventKind
 from handraise.model.away import Away
 from handraise.model.deliveries import Address, Delivery
@@ -145,6 +145,25 @@ async def test_a_recipient_is_told_and_told_how_it_ended(
     assert (told.id, receipt) == (message.id, {"number": 1})
     assert told.notices[0].question.outcome is not None
     assert await statuses(ports, desk, question.id) == {"ann": "updated"}
+
+
+async def test_a_question_of_another_process_is_sent_at_once_over_nats(
+    ports: Backend, mail: Post, nats: str
+) -> None:
+    await address(ports, "ann")
+    async with open_bus(nats) as here, open_bus(nats) as there:
+        sender, asker = (Engine(ports.store, bus, poll_interval=100) for bus in (here, there))
+        desk = LocalDesk(asker, workspace="w", asker="bot", new_id=uuid7_ids(), limits=Limits())
+        async with (
+            run_dispatcher(sender, ports.outbox, ports.directory, [mail], link_to=link_to),
+            asyncio.timeout(WITHIN),
+        ):
+            await asyncio.sleep(0.2)  # it has looked once, and looks again when it hears of something
+            await desk.post("Which?", recipients=["ann"])
+            while not mail.sent:
+                await asyncio.sleep(0.01)
+        for engine in (sender, asker):
+            await engine.close()
 
 
 async def test_those_who_were_told_are_told_what_came_of_it(

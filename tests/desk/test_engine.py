@@ -116,8 +116,8 @@ class StumblingStore(MemoryStore):
 
 class BrokenBus(MemoryBus):
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        del on_hint, feeds
+    async def listen(self, on_hint: HintHandler, **needed: object) -> AsyncIterator[None]:
+        del on_hint, needed
         raise KeyError("no such bus")
         yield
 

@@ -15,7 +15,7 @@ from handraise.desk import feed_reader
 from handraise.desk.feed_reader import FeedReader
 from handraise.model.errors import StoreUnavailable
 from handraise.model.events import EventKind
-from handraise.ports import HintHandler, Store, feed_of
+from handraise.ports import HintHandler, Interest, Store, feed_of
 
 WITHIN = 10.0
 NEVER = 3_600.0
@@ -76,7 +76,7 @@ def book() -> Book:
 
 @pytest.fixture
 async def feeds(book: Book) -> AsyncIterator[FeedReader]:
-    feeds = FeedReader(cast("Store", book), deaf, poll_interval=NEVER)
+    feeds = FeedReader(cast("Store", book), deaf, poll_interval=NEVER, interest=Interest())
     yield feeds
     await feeds.close()
 
@@ -139,7 +139,7 @@ async def test_a_slow_follower_gets_what_the_tail_has_let_go_of(
 
 async def test_a_follower_outlives_a_store_that_cannot_be_reached(book: Book) -> None:
     book.failing["w"] = StoreUnavailable("planted")
-    feeds = FeedReader(cast("Store", book), deaf, poll_interval=0.01)
+    feeds = FeedReader(cast("Store", book), deaf, poll_interval=0.01, interest=Interest())
     follower = asyncio.create_task(first(feeds, 3, after="0"))
     await asyncio.sleep(0.05)
     assert not follower.done()

@@ -13,11 +13,17 @@ LONGEST = 7_900
 
 def encoded(topics: Iterable[Ref]) -> Iterable[str]:
     """The topics as texts, none longer than `LONGEST` bytes if ids are as short as ours."""
+    return (text for _, text in encoded_by_workspace(topics))
+
+
+def encoded_by_workspace(topics: Iterable[Ref]) -> Iterable[tuple[str, str]]:
+    """The topics as `encoded` makes them, each text with the workspace that it is about."""
     by_workspace: dict[str, list[str]] = {}
     for workspace, question_id in topics:
         by_workspace.setdefault(workspace, []).append(question_id)
     for workspace, ids in by_workspace.items():
-        yield from _in_parts(workspace, ids)
+        for text in _in_parts(workspace, ids):
+            yield workspace, text
 
 
 def _in_parts(workspace: str, ids: list[str]) -> Iterable[str]:

@@ -62,7 +62,7 @@ from handraise.model.search_words import MOST_QUERY, words_of
 from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import check_attachments, check_message
 from handraise.model.validation import value_problems
-from handraise.ports import Bus, Durability, IdFactory, Recovered
+from handraise.ports import Bus, Durability, IdFactory, Interest, Recovered
 from handraise.ports.desk import (
     PAGE,
     SENDING_LEASE,
@@ -277,7 +277,13 @@ class RemoteSession:
                 return await _outcomes(self.transport, await token(), refs)
 
             if self._bus is not None:
-                waiters = Waiters(read, self._bus.listen, poll_interval=self._poll_interval)
+                interest = Interest()
+                waiters = Waiters(
+                    read,
+                    partial(self._bus.listen, interest=interest),
+                    poll_interval=self._poll_interval,
+                    interest=interest,
+                )
             else:
                 hints = ServerHints(
                     self.transport,

@@ -118,7 +118,7 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Work until cancelled. `finish` waits for messages that are being sent then."""
-        async with self._engine.watch(self._on_hint):
+        async with self._engine.watch(self._on_hint, shared_feeds=True):
             while True:
                 began = time.monotonic()
                 self._wakeup.clear()

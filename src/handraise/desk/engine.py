@@ -104,16 +104,22 @@ class Engine:
             self.read = KeyedBatcher(store.read, BATCH, lambda ref: batch_key(ref.workspace))
             self.hints = BackgroundBatcher(bus.wake, lambda ref: batch_key(ref.workspace))
         self._listener, self.poll_interval = BusListener(bus), seconds_of(poll_interval)
-        interval = self.poll_interval
+        interval, self.interest = self.poll_interval, self._listener.interest
         self.waiters = Waiters(
             store.outcomes,
             self._listener.listen,
             poll_interval=interval,
             on_poll=self.run_maintenance,
             settled_since=store.settled_since,
+            interest=self.interest,
         )
         self.heartbeats = Heartbeats(self._beat, first=interval)
-        self.feeds = FeedReader(store, partial(self._listener.listen, feeds=True), poll_interval=interval)
+        self.feeds = FeedReader(
+            store,
+            partial(self._listener.listen, feeds=True),
+            poll_interval=interval,
+            interest=self.interest,
+        )
         self._watchers: list[HintHandler] = []
         self._cached: dict[Ref, Question] = {}
 
@@ -213,11 +219,15 @@ class Engine:
         self.hints.add(topic)
 
     @asynccontextmanager
-    async def watch(self, on_hint: HintHandler) -> AsyncIterator[None]:
-        """Call `on_hint` for everything that happens, in this process and others, inside this context."""
+    async def watch(self, on_hint: HintHandler, *, shared_feeds: bool = False) -> AsyncIterator[None]:
+        """Call `on_hint` for everything that happens inside this context.
+
+        In this process, and in others if the workspace is in `interest`. With `shared_feeds`, also for all feeds, as
+        `Bus.listen` says.
+        """
         self._watchers.append(on_hint)
         try:
-            async with self._listener.listen(on_hint, feeds=True):
+            async with self._listener.listen(on_hint, shared_feeds=shared_feeds):
                 yield
         finally:
             self._watchers.remove(on_hint)

@@ -13,12 +13,13 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
 from itertools import islice
 
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.questions import Ref
-from handraise.ports import HintHandler, Store, feed_of
+from handraise.ports import HintHandler, Interest, Store, feed_of
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +37,13 @@ class FeedReader:
         listen: Callable[[HintHandler], AbstractAsyncContextManager[None]],
         *,
         poll_interval: float,
+        interest: Interest,
     ) -> None:
+        """`interest` is kept in step with the workspaces that are followed."""
         self._store = store
         self._listen = listen
         self._poll_interval = poll_interval
+        self._interest = interest
         self._tails: dict[str, _Tail] = {}
         self._wakeup = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
@@ -52,7 +56,9 @@ class FeedReader:
         """
         if self._closed:
             raise DeskClosed
-        tail = self._tails.setdefault(workspace, _Tail(workspace))
+        if (tail := self._tails.get(workspace)) is None:
+            tail = self._tails[workspace] = _Tail(workspace)
+            self._interest.add(workspace, partial(self._look_again, tail))
         tail.followers += 1
         try:
             if self._reader is None:
@@ -77,7 +83,8 @@ class FeedReader:
         finally:
             tail.followers -= 1
             if not tail.followers:
-                self._tails.pop(workspace, None)
+                del self._tails[workspace]
+                self._interest.discard(workspace)
 
     async def behind(self, workspace: str, place: str) -> Sequence[Event]:
         """Return a page of the events after a cursor; the same page for all followers at that cursor."""
@@ -90,8 +97,11 @@ class FeedReader:
         for ref in topics:
             if tail := self._tails.get(ref.workspace):
                 tail.awaited += not ref.id
-                tail.look_at, tail.pause = 0.0, _SOON
-                self._wakeup.set()
+                self._look_again(tail)
+
+    def _look_again(self, tail: _Tail) -> None:
+        tail.look_at, tail.pause = 0.0, _SOON
+        self._wakeup.set()
 
     async def close(self) -> None:
         """End every follow with `DeskClosed`."""

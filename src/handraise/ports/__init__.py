@@ -8,7 +8,7 @@ Their docstrings are the contract.
 from typing import NamedTuple
 
 from handraise.ports.blobs import Blobs
-from handraise.ports.bus import Bus, HintHandler, credentials_of, feed_of
+from handraise.ports.bus import Bus, HintHandler, Interest, credentials_of, feed_of
 from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
 from handraise.ports.files import Files
@@ -57,6 +57,7 @@ __all__ = [
     "IndexBatch",
     "IndexEntry",
     "Inserted",
+    "Interest",
     "Ledger",
     "Outbox",
     "OutboxEntry",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from handraise.ports import HintHandler
+from handraise.ports import HintHandler, Interest
 from handraise.questions import Ref
 
 
@@ -16,9 +16,16 @@ class SilentBus:
         """Send nothing."""
 
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AsyncIterator[None]:
         """Receive nothing."""
-        del on_hint, feeds
+        del on_hint, feeds, shared_feeds, interest
         yield
 
 
@@ -34,9 +41,16 @@ class ManualBus:
         self.sent.extend(topics)
 
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AsyncIterator[None]:
         """Receive the hints that are passed to `deliver`."""
-        del feeds  # the caller of `deliver` decides
+        del feeds, shared_feeds, interest  # the caller of `deliver` decides
         self._listening.append(on_hint)
         try:
             yield

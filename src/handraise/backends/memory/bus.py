@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from handraise.model.questions import Ref
-from handraise.ports import HintHandler
+from handraise.ports import HintHandler, Interest
 
 
 class MemoryBus:
@@ -21,9 +21,16 @@ class MemoryBus:
             on_hint(topics)
 
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AsyncIterator[None]:
         """Receive hints; see the port."""
-        del feeds  # telling everybody costs less than finding out who wants to know
+        del feeds, shared_feeds, interest  # telling everybody costs less than finding out who wants to know
         self._listening.append(on_hint)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Wake-ups over NATS: one connection for a process, a subject for what is settled and one for feeds.
+"""Wake-ups over NATS: one connection for a process, and for each workspace a subject for what is settled and one for its feed.
 
 Anyone on that NATS may publish there, so hints are never trusted: they only say what to read again, and invalid ones
 are ignored. While NATS is unavailable, waits poll the store.
@@ -15,30 +15,21 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.errors import Error, SlowConsumerError
+from nats.errors import SlowConsumerError
 
-from handraise.backends.hint_codec import decoded, encoded
+from handraise.backends.hint_codec import encoded_by_workspace
+from handraise.backends.nats.listener import NATS_ERRORS, PATIENCE, RETRY, NatsListener, cancelled, token_of
 from handraise.model.errors import UnknownAddress
 from handraise.model.questions import Ref
-from handraise.ports import HintHandler
+from handraise.ports import HintHandler, Interest
 
 _log = logging.getLogger(__name__)
-
-_NATS_ERRORS = (OSError, Error, ValueError, asyncio.IncompleteReadError)
-"""What a call to the driver may raise; a timeout is an OSError."""
 
 _ADDRESS = re.compile(
     r"nats://(?:([^@/\s]+)@)?([^@/,\s]+(?:,[^@/,\s]+)*)(?:/((?:[\w-]+(?:\.[\w-]+)*)?))?", re.ASCII
 )
-_RETRY = 0.2
 _RETRY_AT_MOST = 5.0
-_PATIENCE = 2
 _PING = 5
-_QUEUED, _QUEUED_BYTES = 4_096, 2**20
-_LONGEST = 65_536
-_EACH, _AT_ONCE = 256, 65_536
 _UNSENT = 1_000
 _GAP = 1.0
 
@@ -70,9 +61,7 @@ async def open_nats(address: str) -> AsyncIterator[NatsBus]:
         await bus.tried()
         yield bus
     finally:
-        while not connecting.done():  # more than once: the driver sometimes swallows a cancellation
-            connecting.cancel()
-            await asyncio.wait([connecting], timeout=_RETRY)
+        await cancelled(connecting)
 
 
 class NatsBus:
@@ -81,7 +70,7 @@ class NatsBus:
     def __init__(self, address: NatsAddress) -> None:
         self._address = address
         self._client: Client | None = None
-        self._listeners: list[_Listener] = []
+        self._listeners: list[NatsListener] = []
         self._unsent: dict[Ref, None] = {}
         self._tried = asyncio.Event()
         self._missed: asyncio.TimerHandle | None = None
@@ -94,19 +83,26 @@ class NatsBus:
             self._unsent.update(dict.fromkeys(itertools.islice(topics, _UNSENT - len(self._unsent))))
 
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AsyncIterator[None]:
         """Receive hints; see the port."""
-        below = self._address.subject
-        listener = _Listener(
-            on_hint, [f"{below}.settled", f"{below}.feed"] if feeds else [f"{below}.settled"]
+        listener = NatsListener(
+            self._address.subject, on_hint, feeds=feeds, shared_feeds=shared_feeds, interest=interest
         )
         self._listeners.append(listener)
         try:
             await self.tried()
-            if self._client is not None:
-                with suppress(*_NATS_ERRORS):  # the client is lost, and the next one receives hints
-                    await listener.subscribe(self._client)
-            yield
+            async with listener.following():
+                if self._client is not None:
+                    with suppress(*NATS_ERRORS):  # the client is lost, and the next one receives hints
+                        await listener.subscribe(self._client)
+                yield
         finally:
             self._listeners.remove(listener)
             await listener.close()
@@ -114,20 +110,20 @@ class NatsBus:
     async def tried(self) -> None:
         """Wait until there is a connection, or until the first try has failed."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(PATIENCE):
                 await self._tried.wait()
 
     async def keep_connected(self) -> None:
         """Stay connected forever, and reconnect whenever a connection is lost."""
-        pause = _RETRY
+        pause = RETRY
         for server in itertools.cycle(self._address.servers):
             try:
                 async with self._connected(server) as lost:
-                    pause = _RETRY
+                    pause = RETRY
                     self._tried.set()
                     await lost.wait()
                     _log.warning("the connection to NATS is lost; polling until it is back")
-            except _NATS_ERRORS as error:
+            except NATS_ERRORS as error:
                 _log.warning("NATS cannot be reached (%s); polling until it is back", self._why or error)
             self._tried.set()
             await asyncio.sleep(pause)
@@ -151,9 +147,9 @@ class NatsBus:
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
-                connect_timeout=_PATIENCE,
+                connect_timeout=PATIENCE,
                 ping_interval=_PING,  # which also detects a connection that died without a sign
-                flush_timeout=_PATIENCE,
+                flush_timeout=PATIENCE,
                 error_cb=self._failed,
                 closed_cb=closed,
             )
@@ -166,19 +162,25 @@ class NatsBus:
             yield lost
         finally:
             self._client = None
-            with suppress(*_NATS_ERRORS):
-                async with asyncio.timeout(_PATIENCE):
+            with suppress(*NATS_ERRORS):
+                async with asyncio.timeout(PATIENCE):
                     await client.close()
 
     async def _sent(self, client: Client, topics: Collection[Ref]) -> bool:
         below = self._address.subject
-        hints = [(f"{below}.settled", text) for text in encoded(topic for topic in topics if topic.id)]
-        hints += [(f"{below}.feed", text) for text in encoded(topic for topic in topics if not topic.id)]
+        hints = [
+            (f"{below}.{kind}.{token_of(workspace)}", text)
+            for kind, those in (
+                ("settled", [topic for topic in topics if topic.id]),
+                ("feed", [topic for topic in topics if not topic.id]),
+            )
+            for workspace, text in encoded_by_workspace(those)
+        ]
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(PATIENCE):
                 for subject, text in hints:
                     await client.publish(subject, text.encode())
-        except _NATS_ERRORS as error:
+        except NATS_ERRORS as error:
             _log.warning("a wake-up could not be sent (%s); waits elsewhere will find out by polling", error)
             return False
         return True
@@ -194,49 +196,3 @@ class NatsBus:
         self._missed = None
         for listener in list(self._listeners):
             listener.on_hint(None)
-
-
-class _Listener:
-    """One listener, subscribed on one connection after another."""
-
-    def __init__(self, on_hint: HintHandler, subjects: Sequence[str]) -> None:
-        self.on_hint = on_hint
-        self._subjects = subjects
-        self._client: Client | None = None
-        self._subscriptions: list[Subscription] = []
-        self._work = 0
-
-    async def subscribe(self, client: Client) -> None:
-        """Listen on a connection: when this returns, hints already arrive."""
-        if self._client is client:
-            return
-        self._client, self._subscriptions = client, []
-        for subject in self._subjects:
-            self._subscriptions.append(
-                await client.subscribe(
-                    subject,
-                    cb=self._on_message,
-                    pending_msgs_limit=_QUEUED,
-                    pending_bytes_limit=_QUEUED_BYTES,
-                )
-            )
-        # Twice: the driver's ping may overtake what was written before it, but not what another one has waited for.
-        await client.flush(_PATIENCE)
-        await client.flush(_PATIENCE)
-        self.on_hint(None)
-
-    async def close(self) -> None:
-        """Stop listening."""
-        for subscription in self._subscriptions:
-            with suppress(*_NATS_ERRORS):  # if its connection is lost, the subscription is gone anyway
-                await subscription.unsubscribe()
-
-    async def _on_message(self, message: Msg) -> None:
-        """Pass a hint on; ignore what is not one."""
-        topics = None if len(message.data) > _LONGEST else decoded(message.data.decode(errors="replace"))
-        if topics:
-            self.on_hint(topics)
-        self._work += _EACH + len(message.data)
-        if self._work > _AT_ONCE:  # some milliseconds; the driver gives one after another without a pause
-            self._work = 0
-            await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from handraise.backends.postgres.database import Database
 from handraise.backends.sql_files import load_statements
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
-from handraise.ports import HintHandler
+from handraise.ports import HintHandler, Interest
 
 CHANNEL = "handraise"
 STATEMENTS = load_statements("handraise.backends.postgres")
@@ -59,9 +59,17 @@ class PostgresBus:
                 self._unfollowed_until = time.monotonic() + _UNFOLLOWED
 
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AsyncIterator[None]:
         """Receive hints; see the port."""
-        listener = _Listener(self._address, on_hint, feeds=feeds)
+        del interest  # one channel for all workspaces: PostgreSQL wakes every listener at each NOTIFY anyway
+        listener = _Listener(self._address, on_hint, feeds=feeds or shared_feeds)
         listening = asyncio.Event()
         task = asyncio.create_task(listener.keep_listening(listening), name="handraise listener")
         ready = asyncio.create_task(listening.wait())

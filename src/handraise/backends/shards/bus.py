@@ -6,13 +6,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 from handraise.backends.shards.shard import Shard
 from handraise.backends.shards.shard_router import ShardRouter
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Ref
-from handraise.ports import HintHandler
+from handraise.ports import HintHandler, Interest
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +41,22 @@ class ShardedBus:
         await asyncio.gather(*(self._wake_on(*part) for part in parts.items()))
 
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AsyncIterator[None]:
         """Receive hints of every shard; see the port. If a shard does not answer, listening starts once it does."""
+        listen = partial(_keep_listening, on_hint, feeds=feeds, shared_feeds=shared_feeds, interest=interest)
         tasks: list[asyncio.Task[None]] = []
         ready: list[asyncio.Task[bool]] = []
 
         def begin(shard: Shard) -> None:
             listening = asyncio.Event()
-            tasks.append(asyncio.create_task(_keep_listening(shard, on_hint, feeds, listening)))
+            tasks.append(asyncio.create_task(listen(shard, listening)))
             ready.append(asyncio.create_task(listening.wait()))
 
         if not self._router.shards:
@@ -71,7 +81,9 @@ class ShardedBus:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
 
 
-async def _keep_listening(shard: Shard, on_hint: HintHandler, feeds: bool, listening: asyncio.Event) -> None:  # noqa: FBT001 -- as it was given
+async def _keep_listening(
+    on_hint: HintHandler, shard: Shard, listening: asyncio.Event, **needed: Any
+) -> None:
     """Listen on one shard forever, as soon as it can be opened."""
     while True:
         try:
@@ -82,6 +94,6 @@ async def _keep_listening(shard: Shard, on_hint: HintHandler, feeds: bool, liste
             _log.warning("shard %s cannot be listened to (%s); polling until it is back", shard.number, error)
             await asyncio.sleep(_RETRY)
             continue
-        async with opened.bus.listen(on_hint, feeds=feeds):
+        async with opened.bus.listen(on_hint, **needed):
             listening.set()
             await asyncio.Event().wait()

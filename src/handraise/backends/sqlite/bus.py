@@ -17,7 +17,7 @@ from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.statements import run
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
-from handraise.ports import HintHandler
+from handraise.ports import HintHandler, Interest
 
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
@@ -58,8 +58,16 @@ class SqliteBus:
         self._send(followers, feeds)
 
     @asynccontextmanager
-    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AsyncIterator[None]:
         """Receive hints; see the port."""
+        del interest  # the processes of one host are few
         # One id for each listener, not for the process: a new listener may start before the old one stops.
         listener_id = uuid.uuid4().hex
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
@@ -70,7 +78,7 @@ class SqliteBus:
             listener = {
                 "listener": listener_id,
                 "port": transport.get_extra_info("sockname")[1],
-                "feeds": feeds,
+                "feeds": feeds or shared_feeds,
             }
             await self._announce(listener)
             async with _task(self._keep_announcing(listener)):

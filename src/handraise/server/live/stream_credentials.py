@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Protocol
 
 from handraise.model.errors import DeskClosed
@@ -55,8 +56,11 @@ class StreamCredentials:
 
     def add(self, stream: Authorized) -> None:
         """End this stream when its credential ends."""
-        self._streams.setdefault(stream.token, set()).add(stream)
         workspace = stream.token.workspace
+        if (same := self._streams.get(stream.token)) is None:
+            same = self._streams[stream.token] = set()
+            self._context.engine.interest.add(workspace, partial(self._on_hint, [credentials_of(workspace)]))
+        same.add(stream)
         if not self._changed_at.keys().isdisjoint((None, workspace)):
             self._changed.add(workspace)  # perhaps after it was looked up for this stream
             self._wakeup.set()
@@ -69,6 +73,7 @@ class StreamCredentials:
             same.discard(stream)
             if not same:
                 del self._streams[stream.token]
+                self._context.engine.interest.discard(stream.token.workspace)
         if not self._streams and self._task is not None:
             self._task.cancel()
             self._task, self.is_listening = None, False

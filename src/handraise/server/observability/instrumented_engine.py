@@ -23,7 +23,7 @@ from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import ReceiptSigner
-from handraise.ports import Bus, Directory, HintHandler, Inserted, Store
+from handraise.ports import Bus, Directory, HintHandler, Inserted, Interest, Store
 from handraise.server.observability.metrics import Metrics
 from handraise.server.observability.request_log import note_question
 
@@ -206,7 +206,14 @@ class _InstrumentedBus:
         """See the port."""
         await self._bus.wake(topics)
 
-    def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
+    def listen(
+        self,
+        on_hint: HintHandler,
+        *,
+        feeds: bool = False,
+        shared_feeds: bool = False,
+        interest: Interest | None = None,
+    ) -> AbstractAsyncContextManager[None]:
         """See the port."""
 
         def noted(topics: Collection[Ref] | None) -> None:
@@ -214,4 +221,4 @@ class _InstrumentedBus:
                 self._engine.note_heard(ref)
             on_hint(topics)
 
-        return self._bus.listen(noted, feeds=feeds)
+        return self._bus.listen(noted, feeds=feeds, shared_feeds=shared_feeds, interest=interest)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from handraise.ports import Bus, feed_of
+from handraise.ports import Bus, Interest, feed_of
 from handraise.questions import Ref
 from handraise.testing.contract.backend import SOON
 
@@ -71,6 +71,25 @@ class BusContract:
         async with buses.elsewhere.listen(listener, feeds=True):
             await buses.here.wake([FEED, SETTLED])
             await listener.hears(FEED, SETTLED)
+
+    async def test_a_workspace_of_interest_is_heard_of_before_and_after_listening_began(
+        self, buses: Buses
+    ) -> None:
+        listener, interest = RecordingListener(), Interest()
+        interest.add("w", lambda: None)
+        async with buses.elsewhere.listen(listener, feeds=True, interest=interest), asyncio.timeout(SOON):
+            await buses.here.wake([FEED, SETTLED])
+            await listener.hears(FEED, SETTLED)
+            interest.add("v", lambda: None)
+            while not listener.topics.issuperset([feed_of("v"), Ref("v", "q-1")]):
+                await buses.here.wake([feed_of("v"), Ref("v", "q-1")])
+                await asyncio.sleep(0.01)
+
+    async def test_shared_feeds_are_those_of_all_workspaces(self, buses: Buses) -> None:
+        listener = RecordingListener()
+        async with buses.elsewhere.listen(listener, shared_feeds=True, interest=Interest()):
+            await buses.here.wake([feed_of(f"w {n}") for n in range(20)])
+            await listener.hears(*(feed_of(f"w {n}") for n in range(20)))
 
     async def test_both_ways_at_once(self, buses: Buses) -> None:
         one, other = RecordingListener(), RecordingListener()
