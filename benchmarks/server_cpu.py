@@ -7,13 +7,14 @@ from pathlib import Path
 from support.database import fetch_value
 
 _SESSIONS = """
-select array_agg(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+select string_agg(pid::text, ' ') from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
 """
 
 
 async def server_cpu(address: str) -> dict[int, float] | None:
     """Seconds of processor time by session, for those that are open now; None if PostgreSQL is on another machine."""
-    sessions = await fetch_value(address, _SESSIONS) or []
+    found = await fetch_value(address, _SESSIONS)
+    sessions = [int(pid) for pid in (found or "").split()]
     files = [Path("/proc", str(pid), "schedstat") for pid in sessions]
     if not all(file.exists() for file in files):
         return None
