@@ -195,7 +195,7 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "leave_copied",
         "remove_archived",
         "drop_archive_months",
-        "elsewhere",
+        "check_homes",
         "nobody_moves",
         "is_writable",
         "unsealed_workspaces",

@@ -77,7 +77,7 @@ class FeedReader:
                 if events:
                     yield events
                     place = events[-1].cursor
-                else:
+                elif not self._closed:  # it may have been closed while this read, and told `news` before that
                     await news.wait()
             raise DeskClosed
         finally:

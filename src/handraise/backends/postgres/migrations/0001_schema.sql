@@ -2731,7 +2731,7 @@ begin
         grant usage on schema handraise to handraise_keeper;
         grant execute
             on function handraise.erase_questions, handraise.erase_person, handraise.remove_archived,
-                handraise.drop_archive_months, handraise.note_change
+                handraise.drop_archive_months, handraise.note_change, handraise.check_homes
             to handraise_keeper;
         grant select, insert, update, delete on handraise.retention to handraise_keeper;
         grant select, delete on handraise.holds to handraise_keeper;
