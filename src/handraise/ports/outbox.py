@@ -53,8 +53,8 @@ class Outbox(Protocol):
 
     In a workspace that has an address, every event that somebody may have to be told of (`asked`, `reminded`,
     `escalated`, a vote that opens another stage, and the five endings) leaves an entry in its own transaction; and so
-    does the ending of a question that somebody was told of. Any number of processes route entries to deliveries and try
-    those. Every method is atomic; raises `StoreUnavailable` as a store does.
+    does the ending of a question that somebody was told of, or whose asker is called back. Any number of processes route
+    entries to deliveries and try those. Every method is atomic; raises `StoreUnavailable` as a store does.
 
     A call that changes an address or the policy leaves exactly one event of the workspace in the audit trail,
     in the same transaction, with `by`: who did it. A call that changes nothing leaves none.

@@ -201,6 +201,9 @@ class Store(Protocol):
         The same statement checks that no stop of the workspace covers the question; else the item's result is a
         `Stopped`.
 
+        A draft with a `callback` leaves a delivery in the same transaction, as `callback_delivery` says, if it becomes a
+        new question. No question that a store returns has a callback.
+
         A draft that `replaces` a question of its asker withdraws that one in the same transaction, if it is open. Otherwise
         that one gets the event `replaced`. In both cases it keeps which question replaced it. If another one has replaced it
         before, the item's result is an `InvalidQuestion`, and nothing is written.
