@@ -175,6 +175,21 @@ async def test_a_server_calls_nobody_back_unless_its_operator_says_where(
     assert "HANDRAISE_CALLBACK_HOSTS" in said.text
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"callback_hosts": ["agent.example"]},
+        {"webhooks": True, "callback_hosts": ["https://agent.example"]},
+        {"webhooks": True, "callback_hosts": ["agent.example:443"]},
+        {"webhooks": True, "callback_hosts": [""]},
+    ],
+    ids=str,
+)
+def test_hosts_that_could_never_be_called_are_noticed_at_the_start(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"HANDRAISE_WEBHOOKS|is not a host"):
+        ServerSettings(**given)
+
+
 async def test_reviewers_see_which_host_is_told_and_others_see_nothing(
     client: httpx2.AsyncClient, receiver: Receiver, issuer: Issuer, workspace: str, bot: Headers, ann: Headers
 ) -> None:
