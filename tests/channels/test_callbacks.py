@@ -119,13 +119,17 @@ class TestOut:
             "https://93.184.216.34:1/",
         ],
     )
-    async def test_a_callback_waits_in_the_queue_of_its_host(self, url: str) -> None:
+    async def test_a_callback_waits_in_a_queue_of_its_host_apart_from_messages_to_people(
+        self, url: str
+    ) -> None:
         async with open_backend("memory:") as ports, open_webhook(NOBODY, allowed=LOOPBACK) as channel:
             engine = Engine(ports.store, ports.bus)
             engine.callback_sender = Webhook(NOBODY, None, LOOPBACK, callback_hosts=EVERY)  # type: ignore[arg-type]  # nothing is sent
             question = await desk_on(engine).post("Go?", callback=Callback(url, secret()))
             (waiting,) = await ports.outbox.deliveries(question.ref)
-            assert waiting.rate_limit_key == channel.rate_limit_key(to(url))
+            assert f"webhook {waiting.rate_limit_key.removeprefix('callback ')}" == channel.rate_limit_key(
+                to(url)
+            )
             await engine.close()
 
 

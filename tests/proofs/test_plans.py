@@ -244,7 +244,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
             "id": f"callback {number}",
             "question_id": pending_id(SOME + number),
             "asker": "agent1",
-            "rate_limit_key": "webhook agent.example:443",
+            "rate_limit_key": "callback agent.example:443",
             "destination": "{}",
         }
         for number in range(20)

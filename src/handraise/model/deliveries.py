@@ -147,8 +147,8 @@ def callback_destination(callback: Callback) -> dict[str, Json]:
 
 
 def callback_rate_limit_key(callback: Callback) -> str:
-    """The key of its host and port, the same as that of other webhooks there."""
-    return f"{CALLBACK_CHANNEL} {callback_place(callback)}"
+    """The key of its host and port. Webhooks to people there have another: agents must not hold them up."""
+    return f"{CALLBACK} {callback_place(callback)}"
 
 
 def made_stale(delivery: Delivery, now: datetime) -> Delivery:

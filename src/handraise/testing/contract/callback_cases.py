@@ -83,7 +83,7 @@ class CallbackCases(ContractFixtures):
         question = await _asked(ports, _draft(workspace))
         (waiting,) = await ports.outbox.deliveries(question.ref)
         assert (waiting.status, waiting.due_at, waiting.recipient) == (DeliveryStatus.WAITING, None, "bot")
-        assert (waiting.channel, waiting.rate_limit_key) == ("webhook", "webhook agent.example:443")
+        assert (waiting.channel, waiting.rate_limit_key) == ("webhook", "callback agent.example:443")
         clock.advance(timedelta(days=9))
         assert await _take(ports, workspace) == []
         await _end(ports, question)
