@@ -141,8 +141,8 @@ class NatsListener:
                 if loop.time() >= due:
                     due = loop.time() + _LINGER
                     await self._drop_unneeded(client, interest)
-            except NATS_ERRORS as error:
-                _log.debug("NATS does not confirm a subscription (%s); trying again", error)
+            except Exception as error:  # noqa: BLE001 -- everybody's waits depend on this task
+                _log.warning("NATS does not confirm a subscription (%s); trying again", error)
                 await asyncio.sleep(RETRY)
                 self._wakeup.set()
 
