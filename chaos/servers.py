@@ -138,6 +138,11 @@ class Program:
                 return
         raise RuntimeError(f"{self._command[0]} did not start")
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, such as one that freezes it."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def kill(self) -> None:
         """Kill it, with every connection to it."""
         if self._process is not None:

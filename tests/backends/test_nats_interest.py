@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -176,6 +177,27 @@ async def test_a_new_connection_has_the_same_subscriptions(nats_server: Program)
             await here.wake([*expected, Ref("nobody's", "q")])
             await asyncio.sleep(0.05)
         assert listener.topics == expected
+
+
+async def test_a_subscription_that_is_not_confirmed_in_time_is_tried_on_another_connection(
+    nats_server: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener, interest, ready = RecordingListener(), Interest(), asyncio.Event()
+    async with (
+        open_nats(nats_server.address) as here,
+        open_nats(nats_server.address) as there,
+        there.listen(listener, interest=interest),
+        asyncio.timeout(SOON),
+    ):
+        nats_server.signal(signal.SIGSTOP)
+        interest.add("w", ready.set)
+        while "does not confirm" not in caplog.text:
+            await asyncio.sleep(0.1)
+        assert not ready.is_set()
+        nats_server.signal(signal.SIGCONT)
+        await listener.hears_of_a_gap()
+        await here.wake([Ref("w", "q")])
+        await listener.hears(Ref("w", "q"))
 
 
 async def test_a_shared_hint_about_a_feed_goes_to_one_process_and_not_to_the_one_that_sent_it(

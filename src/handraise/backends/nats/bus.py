@@ -74,6 +74,7 @@ class NatsBus:
         self._unsent: dict[Ref, None] = {}
         self._tried = asyncio.Event()
         self._missed: asyncio.TimerHandle | None = None
+        self._lost = asyncio.Event()
         self._why: Exception | None = None
 
     async def wake(self, topics: Collection[Ref]) -> None:
@@ -93,15 +94,22 @@ class NatsBus:
     ) -> AsyncIterator[None]:
         """Receive hints; see the port."""
         listener = NatsListener(
-            self._address.subject, on_hint, feeds=feeds, shared_feeds=shared_feeds, interest=interest
+            self._address.subject,
+            on_hint,
+            feeds=feeds,
+            shared_feeds=shared_feeds,
+            interest=interest,
+            give_up=self._give_up,
         )
         self._listeners.append(listener)
         try:
             await self.tried()
             async with listener.following():
-                if self._client is not None:
-                    with suppress(*NATS_ERRORS):  # the client is lost, and the next one receives hints
-                        await listener.subscribe(self._client)
+                if (client := self._client) is not None:
+                    try:
+                        await listener.subscribe(client)
+                    except NATS_ERRORS:
+                        self._give_up(client)
                 yield
         finally:
             self._listeners.remove(listener)
@@ -132,7 +140,7 @@ class NatsBus:
     @asynccontextmanager
     async def _connected(self, server: str) -> AsyncIterator[asyncio.Event]:
         """Open one connection for all listeners; the event is set when it is lost."""
-        lost = asyncio.Event()
+        lost = self._lost = asyncio.Event()
 
         async def closed() -> None:
             lost.set()
@@ -184,6 +192,11 @@ class NatsBus:
             _log.warning("a wake-up could not be sent (%s); waits elsewhere will find out by polling", error)
             return False
         return True
+
+    def _give_up(self, client: Client) -> None:
+        """Connect again: the next connection receives all hints, and every listener is told of the gap."""
+        if self._client is client:
+            self._lost.set()
 
     async def _failed(self, error: Exception) -> None:
         """Note why there is no connection, or that hints were lost because they came too fast."""

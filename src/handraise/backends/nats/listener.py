@@ -10,7 +10,7 @@ import asyncio
 import functools
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 
 from nats.aio.client import Client
@@ -63,13 +63,16 @@ class NatsListener:
         feeds: bool,
         shared_feeds: bool,
         interest: Interest | None,
+        give_up: Callable[[Client], None],
     ) -> None:
+        """`give_up` is called with a connection that confirms nothing: the driver may hear nothing on it any more."""
         self.on_hint = on_hint
         self._subject = subject
         self._kinds = ("settled", "feed") if feeds else ("settled",)
         # A listener to all feeds gets those that are shared anyway.
         self._shares = shared_feeds and not (feeds and interest is None)
         self._interest = interest
+        self._give_up = give_up
         self._client: Client | None = None
         self._shared: Subscription | None = None
         self._subscriptions: dict[str | None, list[Subscription]] = {}
@@ -141,10 +144,10 @@ class NatsListener:
                 if loop.time() >= due:
                     due = loop.time() + _LINGER
                     await self._drop_unneeded(client, interest)
-            except NATS_ERRORS as error:
-                _log.debug("NATS does not confirm a subscription (%s); trying again", error)
-                await asyncio.sleep(RETRY)
-                self._wakeup.set()
+            except Exception as error:  # noqa: BLE001 -- everybody's waits depend on this task
+                _log.warning("NATS does not confirm a subscription (%s); connecting again", error)
+                self._asked.clear()
+                self._give_up(client)
 
     async def _add_asked(self, client: Client) -> None:
         asked = list(self._asked)
