@@ -57,7 +57,8 @@ def test_haproxy_finds_the_workspace_in_the_second_field(workspace: str) -> None
     assert len(fields) == 1
 
 
-def test_both_hash_consistently_and_keep_metrics_from_strangers() -> None:
+def test_both_hash_consistently_go_on_and_keep_metrics_from_strangers() -> None:
     page = "\n".join(BLOCKS)
     assert "hash-type consistent" in page
+    assert "option redispatch 1" in page, "requests to a server that has just died fail without it"
     assert page.count("/metrics") == 2
