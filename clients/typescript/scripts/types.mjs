@@ -47,7 +47,9 @@ function adapted(name, schema) {
 const sorted = Object.fromEntries(Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1)));
 const document = { openapi: all.openapi, info: all.info, paths: {}, components: { schemas: sorted } };
 const parts = astToString(await openapiTS(document, { immutable: true, alphabetize: true, rootTypes: false }));
-const components = parts.slice(parts.indexOf("export interface components"));
+// Comments would double the size of the package; records.ts has those that people need.
+const uncommented = parts.replace(/^ *\/\*\*.*?\*\/\n/gms, "");
+const components = uncommented.slice(uncommented.indexOf("export interface components"));
 const text = `// Made from docs/reference/openapi.json by \`npm run types\`. Do not edit it.\n\n${components.slice(
   0,
   components.indexOf("\n}") + 3,

@@ -64,22 +64,25 @@ const USE_REQUEST_APPROVAL =
   "ask() would return an approved action again and again: use requestApproval(), or post() and later consumeApproval()";
 
 export class Desk {
+  /** The workspace that this desk sees. */
+  readonly workspace: string;
+  /** The asker in whose name this desk asks. */
+  readonly asker: string;
   readonly #transport: HttpTransport;
   readonly #waiters: Waiters;
   readonly #heartbeats: Heartbeats;
 
-  /** Use `openDesk`. */
-  constructor(
-    transport: HttpTransport,
-    /** The workspace that this desk sees. */
-    readonly workspace: string,
-    /** The asker in whose name this desk asks. */
-    readonly asker: string,
-    options: { readonly pollInterval: number; readonly log: (message: string) => void },
-  ) {
+  private constructor(transport: HttpTransport, me: { readonly workspace: string; readonly asker: string }, options: Waiting) {
+    this.workspace = me.workspace;
+    this.asker = me.asker;
     this.#transport = transport;
     this.#waiters = new Waiters(transport, options);
     this.#heartbeats = new Heartbeats(transport, options.pollInterval);
+  }
+
+  /** @internal Use `openDesk`. */
+  static of(transport: HttpTransport, me: { readonly workspace: string; readonly asker: string }, options: Waiting): Desk {
+    return new Desk(transport, me, options);
   }
 
   /** End every wait with `DeskClosed`; the questions stay pending. */
@@ -97,7 +100,7 @@ export class Desk {
    */
   async ask<const Options extends AskOptions = Record<never, never>>(
     prompt: string,
-    options?: Options,
+    options?: Options & AskOptions,
   ): Promise<AnswerOf<Options>> {
     const { into, timeout, replyWith, signal, ...asked }: AskOptions = options ?? {};
     if (asked.form?.kind === "approval") throw InvalidQuestion.of("form", USE_REQUEST_APPROVAL);
@@ -314,6 +317,10 @@ export class Desk {
   }
 }
 
+interface Waiting {
+  readonly pollInterval: number;
+  readonly log: (message: string) => void;
+}
 type ReplyWith = NonNullable<WaitOptions["replyWith"]>;
 interface WaitOptionsOrNone {
   readonly replyWith?: ReplyWith | undefined;

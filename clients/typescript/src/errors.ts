@@ -10,7 +10,7 @@ export class HandraiseError extends Error {
 
   constructor(code: string, message: string, document?: ProblemDocument, options?: ErrorOptions) {
     super(message, options);
-    this.name = new.target.name;
+    this.name = code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase()); // also if it is minified
     this.#code = code;
     this.document = document;
   }

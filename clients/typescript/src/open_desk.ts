@@ -37,7 +37,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     throw new StoreUnavailable(`What answers at ${url} is not a Handraise server. Check the address.`);
   }
   if (!me.agent) throw new PermissionDenied("permission_denied", "This is not the key of an agent, so it cannot ask.");
-  return new Desk(transport, me.workspace, me.agent, { pollInterval, log });
+  return Desk.of(transport, { workspace: me.workspace, asker: me.agent }, { pollInterval, log });
 }
 
 function environment(name: string): string | undefined {

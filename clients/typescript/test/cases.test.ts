@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
-import { HandraiseError, canonicalJson, digest, openDesk } from "@handraise/client";
-import { secondsOf } from "../dist/durations.js";
-import { errorOf, isTemporary } from "../dist/errors.js";
-import { messagesOf } from "../dist/event_stream.js";
-import { formFromSchema } from "../dist/forms.js";
-import { HttpTransport } from "../dist/http_transport.js";
-import { jsonText } from "../dist/json.js";
-import { Desk } from "../dist/desk.js";
+import { HandraiseError, canonicalJson, digest, openDesk } from "../build/src/index.js";
+import { secondsOf } from "../build/src/durations.js";
+import { errorOf, isTemporary } from "../build/src/errors.js";
+import { messagesOf } from "../build/src/event_stream.js";
+import { formFromSchema } from "../build/src/forms.js";
+import { HttpTransport } from "../build/src/http_transport.js";
+import { jsonText } from "../build/src/json.js";
 import { type ScriptedResponse, cases } from "./cases.js";
 
 const QUESTION = "01a1dded-01b0-7a52-879e-fbf5034a9f20";
@@ -106,14 +105,23 @@ for (const each of cases.retries) {
 
 async function call(verb: string, url: string): Promise<void> {
   const log = (): void => undefined;
-  if (verb === "open") {
-    await (await openDesk({ url, key: "hra_x", log })).close();
+  if (verb === "call") {
+    const transport = new HttpTransport([url], { key: "hra_x", log, fetch });
+    await transport.call("POST", `/v1/questions/${QUESTION}/apply-grant`);
     return;
   }
-  const transport = new HttpTransport([url], { key: "hra_x", log, fetch });
-  const desk = new Desk(transport, "default", "agent", { pollInterval: 5, log });
-  if (verb === "call") await transport.call("POST", `/v1/questions/${QUESTION}/apply-grant`);
-  else await desk.consumeApproval(QUESTION);
+  const isScripted = verb === "open";
+  const desk = await openDesk({
+    url,
+    key: "hra_x",
+    log,
+    fetch: async (target, request) =>
+      isScripted || !String(target).endsWith("/v1/me")
+        ? fetch(target, request)
+        : Response.json({ workspace: "default", agent: "agent" }),
+  });
+  if (verb === "consume") await desk.consumeApproval(QUESTION);
+  await desk.close();
 }
 
 function responseOf(script: ScriptedResponse): string {

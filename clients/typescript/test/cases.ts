@@ -1,6 +1,6 @@
 /** What all clients do in the same way: clients/cases.json. */
 import { readFileSync } from "node:fs";
-import type { ProblemDocument, QuestionOptions } from "@handraise/client";
+import type { ProblemDocument, QuestionOptions } from "../build/src/index.js";
 
 export interface ScriptedResponse {
   readonly status?: number;

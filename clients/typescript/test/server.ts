@@ -6,7 +6,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { Form, Question } from "@handraise/client";
+import type { Form, Question } from "../build/src/index.js";
+import { ROOT } from "./cases.js";
 
 const run = promisify(execFile);
 
@@ -33,17 +34,11 @@ export class Server {
     const folder = await mkdtemp(join(tmpdir(), "handraise-"));
     const port = await freePort();
     const env = environmentIn(folder, port);
-    const key = JSON.parse((await run("handraise", ["keys", "create", "deployer", "--json"], { env })).stdout).key;
-    await run("handraise", ["people", "add", "ana"], { env });
-    const { stdout } = await run("handraise", ["people", "link", "ana"], { env });
-    const process = await serving(port, env);
-    const response = await fetch(`http://127.0.0.1:${port}/v1/sessions`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ link: /hrl_[\w-]+/.exec(stdout)?.[0] }),
-    });
-    const server = new Server(folder, port, key, ((await response.json()) as { token: string }).token);
-    server.#process = process;
+    const python = process.env["PYTHON"] ?? "python";
+    const made = await run(python, ["-m", "support.furnished_store", env["HANDRAISE_URL"] ?? ""], { env, cwd: ROOT });
+    const { key, session } = JSON.parse(made.stdout) as { key: string; session: string };
+    const server = new Server(folder, port, key, session);
+    await server.restart();
     return server;
   }
 
