@@ -42,15 +42,17 @@ test("a stream that works wakes a wait, and nobody polls while its heartbeats co
 test("without a stream there are long polls", async (t) => {
   const proxy = await proxied(t);
   proxy.fate = (path) => (path.startsWith("/v1/events") ? 502 : "pass");
-  const before = timing.firstWithin;
+  const { firstWithin } = timing;
   timing.firstWithin = 0.2;
+  t.after(() => {
+    timing.firstWithin = firstWithin;
+  });
   const remote = await through(t, proxy);
   const { id } = await desk.post("Without a stream?");
   const waiting = remote.wait(id);
   await until(() => proxy.requests.some((path) => path.includes("wait=25s")), "a long poll");
   await answer(id);
   assert.equal((await waiting).value, "yes");
-  timing.firstWithin = before;
 });
 
 test("a stream of which only the beginning comes through is not relied on", async (t) => {
@@ -72,6 +74,23 @@ test("a stream that falls silent is noticed by its heartbeats", async (t) => {
   await until(() => proxy.count("/v1/outcomes") > 0, "the first read");
   await new Promise((later) => setTimeout(later, 700));
   proxy.isSilent = true;
+  await answer(id);
+  assert.equal((await waiting).value, "yes");
+});
+
+test("a wait goes on when a server is away for longer than any request is tried", async (t) => {
+  const proxy = await proxied(t);
+  const remote = await through(t, proxy, 0.1);
+  const { patience } = timing;
+  timing.patience = 0.2;
+  t.after(() => {
+    timing.patience = patience;
+  });
+  proxy.fate = () => 502;
+  const { id } = await desk.post("With a server that is away?");
+  const waiting = remote.wait(id);
+  await until(() => proxy.count("/v1/outcomes") > 6, "several reads");
+  proxy.fate = () => "pass";
   await answer(id);
   assert.equal((await waiting).value, "yes");
 });
