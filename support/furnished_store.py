@@ -1,6 +1,6 @@
 """A store with an agent and a person, for tests of clients: `python -m support.furnished_store URL` prints their tokens.
 
-The agent is "deployer", the person is "ana". One process instead of one for each command.
+The agent is "deployer", the person is "ana"; there are other agents too. One process instead of one for each command.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ async def main(url: str) -> None:
     """Make both, and print their tokens."""
     async with open_backend(url) as backend:
         issuer = Issuer(backend.directory, role=Role.MEMBER)
-        key = await issuer.agent("default", "deployer")
+        key, *others = [await issuer.agent("default", name) for name in ("deployer", "in-deno", "in-bun")]
         session = await issuer.person("default", Responder(id="ana"))
-    print(json.dumps({"key": key, "session": session}))
+    print(json.dumps({"key": key, "others": others, "session": session}))
 
 
 if __name__ == "__main__":

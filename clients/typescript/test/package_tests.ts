@@ -9,13 +9,16 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import ts from "typescript";
 import { ROOT } from "./cases.js";
-import { type PageProgram, programsOf } from "./pages.js";
+import { programsOf } from "./pages.js";
 import { server } from "./shared.js";
 
 const run = promisify(execFile);
 const HERE = fileURLToPath(new URL("../", import.meta.url));
 const PAGES = ["clients/typescript/README.md", "docs/how-to/ask-from-typescript.md"];
 const MOST_BYTES = 20_000;
+/** Deno and Bun are large: only nightly has them. */
+const IS_NIGHTLY = process.env["HANDRAISE_TIER"] === "nightly";
+const RUNTIMES = fileURLToPath(new URL(".cache/runtimes/node_modules/.bin", ROOT));
 
 let folder: string;
 let packed: string;
@@ -42,9 +45,12 @@ test("the package installs in an empty folder, and the programs of its pages run
   const programs = PAGES.flatMap((page) => programsOf(new URL(page, ROOT)));
   for (const { name, text } of programs) await writeFile(join(empty, name), text);
   assert.deepEqual(mistakesIn(programs.map(({ name }) => join(empty, name))), []);
-  const endOf = server.agreeable();
-  for (const program of programs) assert.equal(await printed(program, empty), program.output, program.name);
-  await endOf();
+  t.after(server.agreeable());
+  for (const runtime of [inNode, ...(IS_NIGHTLY ? [inDeno, inBun] : [])]) {
+    for (const program of programs) {
+      assert.equal(await runtime(program.name, program.text, empty), program.output, `${runtime.name}: ${program.name}`);
+    }
+  }
 });
 
 /** What the compiler finds in programs that use the package as it was installed. */
@@ -61,10 +67,23 @@ function mistakesIn(files: readonly string[]): string[] {
   return ts.getPreEmitDiagnostics(program).map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, "\n"));
 }
 
-async function printed({ name, text }: PageProgram, folder: string): Promise<string> {
+async function inNode(name: string, text: string, folder: string): Promise<string> {
   const compilerOptions = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
   const file = join(folder, name.replace(/\.ts$/, ".js"));
   await writeFile(file, ts.transpileModule(text, { compilerOptions }).outputText);
-  const env = { ...process.env, HANDRAISE_URL: server.url, HANDRAISE_KEY: server.key };
-  return (await run(process.execPath, [file], { cwd: folder, env, timeout: 60_000 })).stdout.trim();
+  return printed(process.execPath, [file], folder, server.key);
+}
+
+/** Each runtime is an agent of its own: the same key of another agent is another question. */
+async function inDeno(name: string, _: string, folder: string): Promise<string> {
+  return printed(join(RUNTIMES, "deno"), ["run", "--allow-all", name], folder, server.others[0]);
+}
+
+async function inBun(name: string, _: string, folder: string): Promise<string> {
+  return printed(join(RUNTIMES, "bun"), ["run", name], folder, server.others[1]);
+}
+
+async function printed(command: string, words: readonly string[], cwd: string, key: string | undefined): Promise<string> {
+  const env = { ...process.env, HANDRAISE_URL: server.url, HANDRAISE_KEY: key };
+  return (await run(command, words, { cwd, env, timeout: 60_000 })).stdout.trim();
 }

@@ -8,6 +8,8 @@ export type Fate = "pass" | "cut" | "hold" | number;
 
 export class Proxy {
   readonly requests: string[] = [];
+  /** What it serves itself, by path: a media type and a text. */
+  readonly pages = new Map<string, readonly [string, string]>();
   /** Says what happens to a request. A number is a status that is given instead. */
   fate: (path: string, request: IncomingMessage) => Fate = () => "pass";
   /** While this is set, nothing passes on streams, and they stay open. */
@@ -45,6 +47,11 @@ export class Proxy {
   #handle(target: string, incoming: IncomingMessage, outgoing: ServerResponse): void {
     const path = incoming.url ?? "";
     this.requests.push(path);
+    const page = this.pages.get(path.replace(/\?.*/, ""));
+    if (page !== undefined) {
+      outgoing.writeHead(200, { "content-type": page[0] }).end(page[1]);
+      return;
+    }
     const fate = this.fate(path, incoming);
     if (typeof fate === "number") {
       outgoing.writeHead(fate).end("no");

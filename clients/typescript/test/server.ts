@@ -19,6 +19,8 @@ export class Server {
     readonly port: number,
     readonly key: string,
     readonly session: string,
+    /** The keys of other agents. */
+    readonly others: readonly string[],
   ) {}
 
   get url(): string {
@@ -36,8 +38,8 @@ export class Server {
     const env = environmentIn(folder, port);
     const python = process.env["PYTHON"] ?? "python";
     const made = await run(python, ["-m", "support.furnished_store", env["HANDRAISE_URL"] ?? ""], { env, cwd: ROOT });
-    const { key, session } = JSON.parse(made.stdout) as { key: string; session: string };
-    const server = new Server(folder, port, key, session);
+    const { key, others, session } = JSON.parse(made.stdout) as { key: string; others: string[]; session: string };
+    const server = new Server(folder, port, key, session, others);
     await server.restart();
     return server;
   }
