@@ -4,19 +4,24 @@ import type { Outcome, Problem, ProblemDocument, Question } from "./records.js";
 /** The root of every error that Handraise throws on purpose. `code` is stable. */
 export class HandraiseError extends Error {
   override readonly name: string;
-  /** What the server said, if the error came from there. */
-  readonly document: ProblemDocument | undefined;
   readonly #code: string;
+  // Private, so that a log of the error does not show people's answers.
+  readonly #document: ProblemDocument | undefined;
 
   constructor(code: string, message: string, document?: ProblemDocument, options?: ErrorOptions) {
     super(message, options);
     this.name = code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase()); // also if it is minified
     this.#code = code;
-    this.document = document;
+    this.#document = document;
   }
 
   get code(): string {
     return this.#code;
+  }
+
+  /** What the server said, if the error came from there. */
+  get document(): ProblemDocument | undefined {
+    return this.#document;
   }
 }
 

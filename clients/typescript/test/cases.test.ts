@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
+import { inspect } from "node:util";
 import { HandraiseError, canonicalJson, digest, openDesk } from "../build/src/index.js";
 import { secondsOf } from "../build/src/durations.js";
 import { errorOf, isTemporary } from "../build/src/errors.js";
@@ -40,6 +41,14 @@ test("an error by its document", () => {
     assert.equal(made.name, error, document.code);
     assert.equal(isTemporary(made), tried_again, document.code);
   }
+});
+
+test("an error that is printed shows no answer", () => {
+  const document = cases.errors.find((each) => each.document.outcome)?.document;
+  assert.ok(document?.outcome);
+  const error = errorOf({ ...document, outcome: { ...document.outcome, value: "only for the asker" } });
+  assert.equal(error.document?.outcome?.value, "only for the asker");
+  assert.ok(!inspect(error, { depth: 10 }).includes("only for the asker"));
 });
 
 test("the form of a schema", () => {
