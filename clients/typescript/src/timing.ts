@@ -44,7 +44,7 @@ export function now(): number {
   return performance.now() / 1000;
 }
 
-/** A timer for so many seconds; timers of JavaScript end at once if they are longer than 24 days. */
+/** A timer for so many seconds, but 23 days at most: a longer one of JavaScript would end at once. */
 export function after(seconds: number, then: () => void): ReturnType<typeof setTimeout> {
   return setTimeout(then, Math.min(Math.max(seconds, 0) * 1000, 2_000_000_000));
 }

@@ -57,7 +57,10 @@ export class Waiters {
     let leave: () => void = () => undefined;
     const first = await new Promise<[string, Outcome] | undefined>((resolve, reject) => {
       const waits = ids.map((id): [string, Wait] => [id, { settle: (outcome) => resolve([id, outcome]), fail: reject }]);
-      const timer = timeout === undefined ? undefined : after(timeout, () => resolve(undefined));
+      const end = now() + (timeout ?? 0);
+      // A timer of JavaScript lasts 24 days at most.
+      const onTime = (): void => (now() < end ? void (timer = after(end - now(), onTime)) : resolve(undefined));
+      let timer = timeout === undefined ? undefined : after(timeout, onTime);
       const onAbort = (): void => reject(signal?.reason);
       signal?.addEventListener("abort", onAbort);
       leave = () => {
