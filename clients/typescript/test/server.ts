@@ -142,6 +142,7 @@ function environmentIn(folder: string, port: number): NodeJS.ProcessEnv {
 
 async function serving(port: number, env: NodeJS.ProcessEnv): Promise<ChildProcess> {
   const server = spawn("handraise", ["serve"], { env, stdio: ["ignore", "ignore", "inherit"] });
+  process.once("exit", () => server.kill("SIGKILL")); // also if a test takes too long
   const end = Date.now() + 120_000;
   for (;;) {
     if (server.exitCode !== null || Date.now() > end) throw new Error("the server did not start");
@@ -153,6 +154,8 @@ async function serving(port: number, env: NodeJS.ProcessEnv): Promise<ChildProce
     await new Promise((again) => setTimeout(again, 50));
   }
 }
+
+process.once("SIGTERM", () => process.exit(1));
 
 /** A port below those of outgoing connections. */
 export async function freePort(): Promise<number> {
