@@ -370,6 +370,16 @@ async def test_a_stream_that_is_cut_goes_on_where_it_was(ctx: ServerContext, iss
             assert (await anext(events)).question_id == second.id
 
 
+async def test_what_people_ask_back_is_heard_after_heartbeats(ctx: ServerContext, issuer: Issuer) -> None:
+    async with remote(ctx, issuer) as desk, asyncio.timeout(SOON):
+        question = await desk.post("Deploy?", replies="program")
+        async with aclosing(desk.messages(question.id)) as messages:
+            first = asyncio.ensure_future(anext(messages))
+            await asyncio.sleep(3 * ctx.settings.heartbeat)
+            await desk.ask_back(question.id, "Which version?", by="ana")
+            assert (await first).text == "Which version?"
+
+
 async def test_a_key_is_good_for_its_own_name_only(ctx: ServerContext, issuer: Issuer) -> None:
     key = await issuer.agent("lab", "robot")
     async with served(create_app(ctx)) as address:

@@ -70,6 +70,12 @@ def names_what_exists(command: str) -> None:
 
 EXCUSES = [
     Excuse(r"\S*pip install |python3 -m venv |source \.venv", "scripts.walk installs", has_known_extras),
+    Excuse(
+        r"npm install @handraise/client|node \w+\.ts",
+        "clients/typescript/test/package_tests.ts runs it, where the package is",
+        names_what_exists,
+        "docs/how-to/ask-from-typescript.md",
+    ),
     Excuse(r"git clone |cd handraise$|\.ci/run", "CI has cloned, and runs it", names_what_exists),
     Excuse(r"(PORTS=\S+ )?docker ", "there is no container engine here", names_what_exists),
     Excuse(r"kubectl ", "there is no cluster here", names_what_exists),

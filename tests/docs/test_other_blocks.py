@@ -29,8 +29,8 @@ from support.doc_pages import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, pros
 from support.source_trees import tree_of_text
 from tests.test_deploy import objects
 
-ELSEWHERE = {"python", "output", "console", "sh", "js"}
-"""Run by test_blocks.py, or written down and run by test_consoles.py."""
+ELSEWHERE = {"python", "output", "console", "sh", "js", "ts"}
+"""Run by test_blocks.py, or written down and run by test_consoles.py; clients/typescript/test/package_tests.ts runs TypeScript."""
 
 TEXT = {
     "CONTRIBUTING.md": "the layers; compared below",

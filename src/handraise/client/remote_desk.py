@@ -700,8 +700,10 @@ class RemoteDesk(Desk):
         token = await self._session.credentials.agent(self._workspace, self._asker)
         async with aclosing(self._session.transport.stream("/v1/events", token=token, after=None)) as events:
             async for kind, data in events:
-                if kind == "ready" or EventRecord.model_validate_json(data).question_id == question_id:
+                if kind == "ready":
                     yield
+                elif data and EventRecord.model_validate_json(data).question_id == question_id:
+                    yield  # without data it is a heartbeat
 
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""

@@ -1,0 +1,197 @@
+/** Makes forms of the schemas and actions that a program has, and values of the answers. */
+import { AnswerTypeMismatch, InvalidQuestion } from "./errors.js";
+import { type Span, secondsOf } from "./durations.js";
+import { canonicalJson, digest } from "./json.js";
+import type { Action, Approval, Attachment, Brief, Field, Form } from "./records.js";
+import type { OutputOf, StandardSchema } from "./standard_schema.js";
+
+/** A flat JSON Schema: of an object whose properties are texts, numbers, booleans or listed choices. */
+export interface JsonSchema {
+  readonly kind?: never;
+  readonly [keyword: string]: unknown;
+}
+
+/** An action to be approved. Arguments that are named in `editable` may be changed while approving. */
+export interface ApprovalRequest<Arguments extends object = object> {
+  readonly tool: string;
+  readonly arguments?: Arguments;
+  readonly editable?: readonly (string | Field)[];
+  readonly scopes?: readonly ("once" | "session" | "always")[];
+  readonly remember_by?: readonly string[];
+  readonly remember_for?: Span;
+  readonly valid_for?: Span;
+  readonly risk?: "low" | "medium" | "high";
+  readonly brief?: Brief;
+}
+
+/** The form of an approval. The action is frozen: later changes of its arguments do not change it. */
+export async function approvalForm(request: ApprovalRequest): Promise<Approval> {
+  const { tool, arguments: given = {}, editable = [], remember_for, valid_for, ...rest } = request;
+  let action: Action;
+  try {
+    action = JSON.parse(canonicalJson({ tool, arguments: given })) as Action;
+  } catch (error) {
+    throw InvalidQuestion.of("form.action", (error as Error).message);
+  }
+  return {
+    kind: "approval",
+    action,
+    digest: await digest(action),
+    editable: editable.map((each) => (typeof each === "string" ? fieldLike(each, action.arguments[each]) : each)),
+    ...(remember_for === undefined ? {} : { remember_for: secondsOf(remember_for) }),
+    ...(valid_for === undefined ? {} : { valid_for: secondsOf(valid_for) }),
+    ...rest,
+  };
+}
+
+function fieldLike(name: string, value: unknown): Field {
+  switch (typeof value) {
+    case "boolean":
+      return { name, form: { kind: "confirm" }, default: value };
+    case "number":
+      return { name, form: { kind: "open", type: Number.isInteger(value) ? "integer" : "number" }, default: value };
+    case "string":
+      return { name, form: { kind: "open", min_length: 0 }, default: value };
+    default:
+      throw InvalidQuestion.of(`editable.${name}`, "it cannot be edited as one field; give a Field that says how");
+  }
+}
+
+/** The form that asks for a value of this schema. The server reads the schema of an object itself. */
+export function formOf(schema: StandardSchema): Form | JsonSchema {
+  const standard = schema["~standard"];
+  if (standard?.jsonSchema === undefined) {
+    const why = "this schema cannot say its JSON Schema: give that as `form`, or use a library with Standard JSON Schema";
+    throw InvalidQuestion.of("into", why);
+  }
+  try {
+    return formFromSchema(standard.jsonSchema.input({ target: "draft-2020-12" }));
+  } catch (error) {
+    if (error instanceof InvalidQuestion) throw error;
+    throw InvalidQuestion.of("into", (error as Error).message);
+  }
+}
+
+const FORMATS = { email: "email", uri: "uri", date: "date", "date-time": "datetime" } as const;
+
+/** A form from the JSON Schema of one value, or the schema itself if it is of an object. */
+export function formFromSchema(schema: Readonly<Record<string, unknown>>): Form | JsonSchema {
+  if (schema["type"] === "object") return withoutPatternsOfFormats(schema);
+  const options = optionsOf(schema);
+  if (options !== undefined) return { kind: "choice", options };
+  switch (schema["type"]) {
+    case "boolean":
+      return { kind: "confirm" };
+    case "integer":
+    case "number": {
+      const { minimum, maximum } = schema as { minimum?: number; maximum?: number };
+      return { kind: "open", type: schema["type"], ...given({ minimum, maximum }) };
+    }
+    case "string": {
+      const { minLength, maxLength, pattern, format } = schema as Record<string, never>;
+      const type = format === undefined ? undefined : FORMATS[format];
+      if (format !== undefined && type === undefined) throw InvalidQuestion.of("into", `the format ${format} is unknown`);
+      return {
+        kind: "open",
+        ...given({ type, min_length: minLength, max_length: maxLength, pattern: type ? undefined : pattern }),
+      };
+    }
+    case "array": {
+      const { items, minItems = 0, maxItems } = schema as { items?: object; minItems?: number; maxItems?: number };
+      const listed = optionsOf((items ?? {}) as Record<string, unknown>);
+      if (listed === undefined) throw InvalidQuestion.of("into", "a list must be of listed choices");
+      return { kind: "multi_choice", options: listed, at_least: minItems, ...given({ at_most: maxItems }) };
+    }
+    default:
+      throw InvalidQuestion.of("into", `type ${String(schema["type"])} is not flat; use text, number, boolean, or choices`);
+  }
+}
+
+/** A format says it already, and people's programs write patterns for it that a server does not take. */
+function withoutPatternsOfFormats(schema: Readonly<Record<string, unknown>>): JsonSchema {
+  const properties = Object.entries((schema["properties"] ?? {}) as Record<string, Record<string, unknown>>);
+  const kept = properties.map(([name, { pattern, ...part }]) => {
+    return [name, pattern !== undefined && part["format"] === undefined ? { ...part, pattern } : part] as const;
+  });
+  return { ...schema, properties: Object.fromEntries(kept) } as JsonSchema;
+}
+
+function optionsOf(schema: Readonly<Record<string, unknown>>): { id: string; label: string }[] | undefined {
+  const listed = schema["oneOf"] ?? (allConst(schema["anyOf"]) ? schema["anyOf"] : undefined);
+  if (Array.isArray(listed)) {
+    const parts = listed as { const?: unknown; title?: string }[];
+    return parts.map(({ const: id, title }) => ({ id: text(id), label: title ?? text(id) }));
+  }
+  const values = "const" in schema ? [schema["const"]] : schema["enum"];
+  return Array.isArray(values) ? values.map((id) => ({ id: text(id), label: text(id) })) : undefined;
+}
+
+function allConst(parts: unknown): boolean {
+  return Array.isArray(parts) && parts.every((part) => typeof part === "object" && part !== null && "const" in part);
+}
+
+function text(value: unknown): string {
+  if (typeof value !== "string") throw InvalidQuestion.of("into", "choices must be texts");
+  return value;
+}
+
+function given<Parts extends object>(parts: Parts): { [Name in keyof Parts]: NonNullable<Parts[Name]> } {
+  return Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)) as never;
+}
+
+/** The answer as the schema reads it. */
+export async function readAnswer<Schema extends StandardSchema>(schema: Schema, value: unknown): Promise<OutputOf<Schema>> {
+  const result = await schema["~standard"].validate(value);
+  if (result.issues === undefined) return result.value as OutputOf<Schema>;
+  const problems = result.issues.map(({ path = [], message }) => ({
+    path: path.map((part) => String(typeof part === "object" ? part.key : part)).join("."),
+    message,
+  }));
+  const said = problems.map((each) => (each.path ? `${each.path}: ${each.message}` : each.message)).join("; ");
+  const message = `The answer fits the question but not the asker's own type: ${said}`;
+  throw new AnswerTypeMismatch("answer_type_mismatch", message, undefined, problems);
+}
+
+/** The type of the answer to a form or to a flat JSON Schema. */
+export type AnswerTo<F> = F extends { readonly kind: infer Kind }
+  ? Kind extends "confirm"
+    ? boolean
+    : Kind extends "choice"
+      ? ChosenFrom<F>
+      : Kind extends "multi_choice"
+        ? ChosenFrom<F>[]
+        : Kind extends "open"
+          ? F extends { readonly type: "integer" | "number" }
+            ? number
+            : string
+          : Kind extends "file"
+            ? Attachment
+            : Record<string, unknown>
+  : F extends { readonly properties: infer Properties; readonly required: infer Required }
+    ? { -readonly [Name in keyof Properties & Names<Required>]: ValueOf<Properties[Name]> } & {
+        -readonly [Name in Exclude<keyof Properties, Names<Required>>]?: ValueOf<Properties[Name]>;
+      }
+    : F extends { readonly properties: infer Properties }
+      ? { -readonly [Name in keyof Properties]?: ValueOf<Properties[Name]> }
+      : Record<string, unknown>;
+
+/** The id of an option, or the text that stands for one. */
+export type IdOf<O> = O extends string ? O : O extends { readonly id: infer Id } ? Id : never;
+
+type ChosenFrom<F> =
+  | (F extends { readonly options: readonly (infer O)[] } ? IdOf<O> : string)
+  | (F extends { readonly allow_other: true } ? { other: string } : never);
+type Names<List> = List extends readonly (infer Name)[] ? Name : never;
+type ValueOf<Schema> = Schema extends { readonly enum: readonly (infer Value)[] }
+  ? Value
+  : Schema extends { readonly const: infer Value }
+    ? Value
+    : Schema extends { readonly type: "boolean" }
+      ? boolean
+      : Schema extends { readonly type: "integer" | "number" }
+        ? number
+        : Schema extends { readonly type: "array"; readonly items: infer Items }
+          ? ValueOf<Items>[]
+          : Schema extends { readonly type: "string" }
+            ? string
+            : unknown;
