@@ -313,3 +313,29 @@ async def test_waits_that_begin_in_new_workspaces_while_they_are_answered_all_en
 
         for start in range(0, 100, 20):
             await asyncio.gather(*map(race, range(start, start + 20)))
+
+
+async def test_a_listener_that_has_ended_is_not_subscribed_by_a_connection_that_comes_late(
+    nats: str,
+) -> None:
+    address = NatsAddress.parse(nats)
+    heard: list[object] = []
+    client = Client()
+    await client.connect(address.servers[0])
+    try:
+        ended = nats_listener.NatsListener(
+            address.subject,
+            heard.append,
+            feeds=True,
+            shared_feeds=False,
+            interest=None,
+            give_up=lambda _: None,
+        )
+        await ended.close()
+        await ended.subscribe(client)
+        async with open_nats(nats) as bus:
+            await bus.wake([Ref("acme", "q-1"), feed_of("acme")])
+            await asyncio.sleep(0.2)
+    finally:
+        await client.close()
+    assert heard == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib import resources
 
 import asyncpg
@@ -10,6 +11,7 @@ import pytest
 
 from handraise import open_desk
 from handraise.backends.postgres.backend import open_database
+from handraise.backends.postgres.database import Run
 from handraise.backends.shards import list_shards, move_workspace, placement_address
 from handraise.backends.shards.shard import Shard
 from handraise.backends.shards.shard_router import ShardRouter
@@ -92,3 +94,59 @@ async def test_what_is_read_after_a_move_comes_from_the_new_home(shards: str, wo
                 assert found.name == f"Ann {to}"
                 assert not await ports.store.take_back(question.ref, by="ann", reason=None)
         assert (await desk.answer(question.id, "yes", by="ann")).outcome is not None
+
+
+async def test_what_a_shard_says_of_a_workspace_that_has_left_refuses_nothing(
+    shards: str, workspace: str
+) -> None:
+    """Also if Python decides by it, in the middle of a transaction."""
+    async with open_desk(shards, workspace=workspace) as desk, open_backend(shards) as ports:
+        await ports.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
+        await ports.directory.put_group(workspace, "staff", ["ann"])
+        file = await desk.attach(b"hello", name="x")
+        await desk.post("Now?", attachments=[file])
+        placements = placement_address(shards)
+        for to in [each.number for each in await list_shards(placements)]:
+            await move_workspace(placements, workspace, to=to)
+            await desk.post(f"And at {to}?", attachments=[file])
+            found: list[Sequence[str]] = []
+
+            def check(people: Sequence[str], found: list[Sequence[str]] = found) -> None:
+                found.append(people)
+                if not people:
+                    raise ValueError("nobody is in it")
+
+            await ports.directory.put_group(workspace, "staff", ["ann"], check=check)
+            assert found[-1] == ["ann"]
+
+
+async def test_a_workspace_that_comes_back_while_it_is_read_is_read_again(
+    shards: str, workspace: str
+) -> None:
+    find_person = load_statements(BACKEND, "directory.sql")["find_person"]
+    placements = placement_address(shards)
+
+    def make(number: int, address: str) -> Shard:
+        return Shard(number, address, clock=None, connections=2, confined=None)
+
+    async with open_backend(shards) as ports, open_database(placements, connections=2) as known:
+        await ports.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
+        router = ShardRouter(known, make)
+        try:
+            home = await router.find_shard(workspace)
+            assert home is not None
+            other = next(each.number for each in await list_shards(placements) if each.number != home.number)
+            await move_workspace(placements, workspace, to=other)
+            seen: list[int] = []
+
+            async def work(run: Run) -> int:
+                rows = await run(find_person, workspace=workspace, id="ann")
+                seen.append(len(rows))
+                if len(seen) == 1:
+                    await move_workspace(placements, workspace, to=home.number)
+                return len(rows)
+
+            assert await ShardedDatabase(router).work_in([workspace], work) == 1
+            assert seen == [0, 1]
+        finally:
+            await router.close()

@@ -105,8 +105,14 @@ class TestOut:
             )
             with pytest.raises(NotSent) as failed:
                 await channel.call_back(to(receiver.url), settled(), id="c-1")
-        assert not failed.value.again
+        assert failed.value.again  # by a server that has the settings of the one that accepted the question
         assert receiver.connections == 0
+
+    async def test_a_host_is_named_as_it_is_written_in_the_url(self) -> None:
+        """In ASCII: a name with other letters is `xn--…` in both."""
+        async with open_webhook(NOBODY, callback_hosts=["xn--bcher-kva.example"]) as channel:
+            for url in ("https://xn--bcher-kva.example/a", "https://XN--BCHER-KVA.example:8443"):
+                assert channel.callback_problem(Callback(url, secret())) is None
 
     @pytest.mark.parametrize(
         "url",
@@ -286,6 +292,28 @@ class TestDelivery:
             await desk.post("Go?", callback=callback)
         with pytest.raises(InvalidQuestion, match="HANDRAISE_CALLBACK_HOSTS"):
             await desk.post("Go?", callback=callback)
+
+    async def test_a_question_that_was_posted_before_is_found_wherever_its_callback_may_be_made_now(
+        self, engine: Engine, dispatcher: Dispatcher, desk: LocalDesk, receiver: Receiver
+    ) -> None:
+        del dispatcher
+        callback = Callback(receiver.url, secret())
+        first = await desk.post("Stay?", key="k", callback=callback)
+        engine.callback_sender = None
+        assert (await desk.post("Stay?", key="k", callback=callback)).id == first.id
+        with pytest.raises(InvalidQuestion, match="callback"):
+            await desk.post("Go?", key="other", callback=callback)
+
+    async def test_only_the_channel_that_gets_callbacks_is_asked_about_them(
+        self, ports: Backend, engine: Engine
+    ) -> None:
+        class Pager(Webhook):
+            name = "pager"
+
+        async with open_safe_client(LOOPBACK) as outward:
+            other = Pager(NOBODY, outward, LOOPBACK, callback_hosts=EVERY)
+            async with run_dispatcher(engine, ports.outbox, ports.directory, [other], link_to=no_link):
+                assert engine.callback_sender is None
 
 
 async def no_link(delivery: object) -> str:

@@ -27,7 +27,7 @@ from handraise.channels.safe_http import (
     read_url,
 )
 from handraise.model.attachments import Attachment
-from handraise.model.callbacks import Callback
+from handraise.model.callbacks import Callback, callback_place
 from handraise.model.deliveries import callback_destination
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
@@ -158,7 +158,7 @@ class Webhook:
         endpoint = self._endpoint(callback_destination(callback))
         if endpoint is None:
             return "this server only calls https, and no private network"
-        host = endpoint.url.host.lower()
+        host, _, _ = (callback_place(callback) or "").rpartition(":")
         if "*" not in self._callback_hosts and host not in self._callback_hosts:
             return "this server does not call this host back: its operator names hosts in HANDRAISE_CALLBACK_HOSTS"
         return None
@@ -171,9 +171,12 @@ class Webhook:
         id: str,  # noqa: A002 -- as in `Message`
     ) -> None:
         """Tell an asker how its question ended. The event has the same id and bytes every time."""
-        problem, outcome = self.callback_problem(Callback(**to)), question.outcome
-        if problem is not None or outcome is None:
-            raise NotSent(problem or "the question has not ended", again=False)
+        outcome = question.outcome
+        if outcome is None:
+            raise NotSent("the question has not ended", again=False)
+        if problem := self.callback_problem(Callback(**to)):
+            # The server that accepted the question allowed it: this one may have older settings.
+            raise NotSent(problem, again=True)
         record = QuestionRecord.of(question, with_state=False).model_dump(
             mode="json", include=set(_CALLED_BACK)
         )

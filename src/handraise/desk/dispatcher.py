@@ -20,7 +20,7 @@ from datetime import timedelta
 from handraise.desk.batcher import Batcher
 from handraise.desk.delivery_planner import DeliveryPlanner
 from handraise.desk.engine import Engine
-from handraise.model.deliveries import CALLBACK, Address, Delivery, DeliveryStatus, Try
+from handraise.model.deliveries import CALLBACK, CALLBACK_CHANNEL, Address, Delivery, DeliveryStatus, Try
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import Event, EventKind
 from handraise.model.identities import Person
@@ -76,7 +76,10 @@ async def run_dispatcher(
         engine, outbox, directory, channels, link_to=link_to, within=within, tried=tried, locale=locale
     )
     task = asyncio.create_task(dispatcher.run(), name="handraise dispatcher")
-    engine.callback_sender = next((each for each in channels if isinstance(each, CallbackSender)), None)
+    engine.callback_sender = next(
+        (each for each in channels if each.name == CALLBACK_CHANNEL and isinstance(each, CallbackSender)),
+        None,
+    )
     try:
         yield dispatcher
     finally:

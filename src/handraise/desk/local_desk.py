@@ -128,7 +128,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         if draft.attachments:
             await self._refer_draft(draft)
         if draft.callback is not None:
-            self._check_callback(draft.callback)
+            await self._check_callback(draft, draft.callback)
         result = await self._insert(draft)
         if isinstance(result, QuotaExceeded) and await self.run_due():  # some of them were past their expiry
             result = await self._insert(draft)
@@ -151,13 +151,17 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             return await self.get(result.id)
         return self._with_url(result)
 
-    def _check_callback(self, callback: Callback) -> None:
-        """Raise `InvalidQuestion` unless this process calls askers back there."""
+    async def _check_callback(self, draft: Draft, callback: Callback) -> None:
+        """Raise `InvalidQuestion` unless this process calls askers back there, or the question was posted before."""
         sender = self._engine.callback_sender
         if sender is None:
-            raise InvalidQuestion([Problem("callback", _NO_CALLBACKS)])
-        if problem := sender.callback_problem(callback):
-            raise InvalidQuestion([Problem("callback.url", problem)])
+            problem = Problem("callback", _NO_CALLBACKS)
+        elif refused := sender.callback_problem(callback):
+            problem = Problem("callback.url", refused)
+        else:
+            return
+        if draft.key is None or await self._by_key(draft.key) is None:
+            raise InvalidQuestion([problem])
 
     async def _check_replaced(self, draft: Draft, replaced: str) -> None:
         """Raise `InvalidQuestion` unless this asker can replace that question, or did so before with this draft."""

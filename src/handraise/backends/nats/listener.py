@@ -83,6 +83,7 @@ class NatsListener:
         self._asked: dict[str, list[OnReady]] = {}
         self._wakeup = asyncio.Event()
         self._adding = asyncio.Lock()
+        self._closed = False
         self._work = 0
 
     @asynccontextmanager
@@ -100,7 +101,7 @@ class NatsListener:
 
     async def subscribe(self, client: Client) -> None:
         """Listen on a connection: when this returns, hints already arrive."""
-        if self._client is client:
+        if self._client is client or self._closed:
             return
         self._client, self._shared, self._subscriptions = client, None, {}
         self._ready, self._idle = set(), set()
@@ -108,10 +109,14 @@ class NatsListener:
             self._shared = await self._subscribe(client, f"{self._subject}.feed.*", queue="shared")
         everything = self._interest is None or len(self._interest) > _MOST
         await self._add(client, [_ALL] if everything else [*(self._interest or ())])
-        self.on_hint(None)
+        if self._closed:  # meanwhile
+            await self.close()
+        else:
+            self.on_hint(None)
 
     async def close(self) -> None:
         """Stop listening."""
+        self._closed = True
         await self._unsubscribe([each for same in self._subscriptions.values() for each in same])
         if self._shared is not None:
             await self._unsubscribe([self._shared])

@@ -33,6 +33,7 @@ _TRIES = 5
 KEEPER_ROLE = "handraise_keeper"
 """The role that may erase and remove questions, which no server needs."""
 _AT_LEAST = 5.0
+_CHECK_HOMES = "select handraise.check_homes()"
 
 
 class Run(Protocol):
@@ -154,7 +155,13 @@ class Database:
             async def run(statement: Statement, /, **values: Any) -> list[Any]:
                 return await _last_rows(acquired, [statement], self._with_now(values), within)
 
-            return await work(run)
+            try:
+                return await work(run)
+            except Exception as error:
+                if self._is_shard and not isinstance(error, DRIVER_ERRORS):
+                    # It may have been decided by what is left of a workspace that lives elsewhere.
+                    await acquired.execute(_CHECK_HOMES, timeout=within)
+                raise
 
         return await self._run(self._begin_in(*workspaces) or "begin", done)
 
@@ -231,7 +238,7 @@ class Database:
                     if begin is None:
                         return await work(acquired, within)
                     begin_all = begin + self._pool.each_transaction
-                    end = "select handraise.check_homes(); commit" if self._is_shard else "commit"
+                    end = f"{_CHECK_HOMES}; commit" if self._is_shard else "commit"
                     async with transaction(acquired, begin_all, end=end, within=within):
                         return await work(acquired, within)
                 except BaseException as error:

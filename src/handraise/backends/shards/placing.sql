@@ -42,5 +42,5 @@ select state, shard, move from handraise.homes where workspace = :workspace;
 
 -- name: open_home
 -- Let a workspace that has arrived be used. Its old home has decided that it moved here.
-update handraise.homes set state = 'home', progress = null
+update handraise.homes set state = 'home', progress = null, opened_at = clock_timestamp()
 where workspace = :workspace and state = 'arriving' and move = :move;

@@ -82,9 +82,8 @@ class ShardedDatabase:
             shard = homes[next(iter(parts))]
             if shard is not None:
                 try:
-                    return await shard.call(
-                        lambda opened: opened.database.run_batch(own, workspace_of, call_batch)
-                    )
+                    # Not `shard.call`: what is called finds its shard by itself, and that may be another one.
+                    return await (await shard.opened()).database.run_batch(own, workspace_of, call_batch)
                 except StoreUnavailable as error:
                     if len(parts) == 1 or not (isinstance(error, WorkspacesApart) or refusal(error)):
                         raise

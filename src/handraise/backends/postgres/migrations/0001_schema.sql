@@ -1369,9 +1369,10 @@ insert into handraise.numbering (cluster) values (handraise.cluster());
 
 -- Workspaces that are moving or have moved; one that never did is not here. `leaving`: its changes are noted, and writes
 -- are refused until `fenced_until`. `away`: it is on another shard. `arriving`: not to be used yet. `home`: it came by a
--- move, which cannot be made a second time.
+-- move at `opened_at`, and that move cannot be made a second time.
 create table handraise.homes (
     fenced_until  timestamptz,
+    opened_at     timestamptz,
     shard         integer     not null,
     workspace     text        collate "C" primary key,
     state         text        collate "C" not null check (state in ('home', 'leaving', 'away', 'arriving')),
@@ -1399,14 +1400,14 @@ begin atomic
 end;
 
 -- End a transaction about workspaces, those in the setting `handraise.workspaces`, only if they live here. Asked at its
--- end: a workspace that is here then was also here before.
+-- end: a workspace that is here then, and did not come during the transaction, was also here before.
 create function handraise.check_homes() returns void
     language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not handraise.nobody_moves() and exists (
         select from handraise.homes as h
-        where h.state in ('away', 'arriving') and h.workspace in (
+        where (h.state in ('away', 'arriving') or h.opened_at >= now()) and h.workspace in (
             select convert_from(decode(t.name, 'hex'), 'UTF8')
             from string_to_table(trim(both ',.' from current_setting('handraise.workspaces')), ',') as t (name)
         )
