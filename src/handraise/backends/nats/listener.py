@@ -101,7 +101,7 @@ class NatsListener:
 
     async def subscribe(self, client: Client) -> None:
         """Listen on a connection: when this returns, hints already arrive."""
-        if self._client is client or self._closed:
+        if self._client is client:
             return
         self._client, self._shared, self._subscriptions = client, None, {}
         self._ready, self._idle = set(), set()
@@ -109,7 +109,7 @@ class NatsListener:
             self._shared = await self._subscribe(client, f"{self._subject}.feed.*", queue="shared")
         everything = self._interest is None or len(self._interest) > _MOST
         await self._add(client, [_ALL] if everything else [*(self._interest or ())])
-        if self._closed:  # meanwhile
+        if self._closed:  # before or meanwhile: a connection subscribes all that it knows of
             await self.close()
         else:
             self.on_hint(None)
