@@ -49,6 +49,10 @@ export interface components {
             readonly reversible?: boolean | null;
             readonly why?: string | null;
         };
+        readonly CallbackRequest: {
+            readonly secret: string;
+            readonly url: string;
+        };
         readonly CallerRecord: {
             readonly agent?: string | null;
             readonly person?: string | null;
@@ -181,6 +185,7 @@ export interface components {
         };
         readonly PostQuestion: {
             readonly attachments?: readonly components["schemas"]["Attachment-Input"][];
+            readonly callback?: components["schemas"]["CallbackRequest"] | null;
             readonly check_recipients?: boolean;
             readonly choices?: readonly (string | components["schemas"]["Option"])[] | null;
             readonly context?: unknown;
