@@ -1,6 +1,6 @@
 /** Tools for the Vercel AI SDK. */
 import type { Desk } from "@handraise/client";
-import { type Tool, jsonSchema, tool } from "ai";
+import { type Tool, asSchema, jsonSchema, tool } from "ai";
 import {
   ASK_HUMAN,
   type ApprovedOptions,
@@ -9,6 +9,7 @@ import {
   PARAMETERS,
   type ToolOptions,
   askHuman as ask,
+  isRefusal,
   runApproved,
 } from "./tool_calls.js";
 
@@ -42,9 +43,16 @@ export function approved<Input extends object, Output>(
   desk: Desk,
   options: ApprovedOptions,
 ): Tool<Input, Output | string> {
-  const { execute } = given;
+  const { execute, inputSchema, toModelOutput } = given;
   if (execute === undefined) throw new TypeError(`The tool ${name} has no execute, so there is nothing to approve.`);
+  const check = async (edited: Input): Promise<string | undefined> => {
+    const result = await asSchema(inputSchema).validate?.(edited);
+    return result === undefined || result.success ? undefined : result.error.message;
+  };
   const run = (input: Input, context: Parameters<typeof execute>[1]): Promise<Output | string> =>
-    runApproved(desk, name, input, (edited) => execute(edited, context) as PromiseLike<Output>, options, context.abortSignal);
-  return { ...given, outputSchema: undefined, execute: run } as unknown as Tool<Input, Output | string>;
+    runApproved(desk, name, input, (edited) => execute(edited, context), options, check, context.abortSignal);
+  const toModel = (made: Parameters<NonNullable<typeof toModelOutput>>[0]) =>
+    isRefusal(made.output) ? { type: "text", value: made.output } : toModelOutput?.(made);
+  const shown = toModelOutput === undefined ? {} : { toModelOutput: toModel };
+  return { ...given, ...shown, outputSchema: undefined, execute: run } as unknown as Tool<Input, Output | string>;
 }

@@ -1,5 +1,5 @@
 /** Tools for Mastra. */
-import type { Desk } from "@handraise/client";
+import type { Desk, StandardSchema } from "@handraise/client";
 import { createTool } from "@mastra/core/tools";
 import { z } from "zod";
 import {
@@ -46,11 +46,15 @@ export function approved<Tool extends MastraTool>(given: Tool, desk: Desk, optio
   const { id, description, inputSchema } = given;
   const execute = given.execute?.bind(given) as ((input: object, context: object) => Promise<unknown>) | undefined;
   if (execute === undefined) throw new TypeError(`The tool ${id} has no execute, so there is nothing to approve.`);
+  const check = async (edited: object): Promise<string | undefined> => {
+    const result = await (inputSchema as Partial<StandardSchema> | undefined)?.["~standard"]?.validate(edited);
+    return result?.issues?.map(({ message }) => message).join("; ");
+  };
   return createTool({
     id,
     description,
     inputSchema: inputSchema as z.ZodType<object>,
     execute: (input, context): Promise<unknown> =>
-      runApproved(desk, id, input, (edited) => execute(edited, context), options, context?.abortSignal),
+      runApproved(desk, id, input, (edited) => execute(edited, context), options, check, context?.abortSignal),
   });
 }

@@ -14,6 +14,7 @@ import {
   StillPending,
   type WaitOptions,
   approvalForm,
+  canonicalJson,
   digest,
 } from "@handraise/client";
 
@@ -63,6 +64,8 @@ export const PARAMETERS = {
 const RETURNED =
   "A person sent it back: this is not an answer, and not consent. Change what the reason says, then call the tool again, " +
   "with replaces set to this question_id if the tool has that parameter.";
+/** How the text begins that a model reads in place of an output. */
+const NOT_EXECUTED = "Not executed. ";
 const NOBODY_ASKED = "Nobody was asked, and nothing was executed. Correct these problems and call it again.";
 
 /** Ask, wait, and say how it ended. */
@@ -95,6 +98,14 @@ export async function askHuman(
   }
 }
 
+/** What is wrong with arguments that a person has changed; undefined if the tool takes them. */
+export type Check<Input> = (edited: Input) => Promise<string | undefined>;
+
+/** Whether an output is the text that says why a tool was not executed. */
+export function isRefusal(output: unknown): output is string {
+  return typeof output === "string" && output.startsWith(NOT_EXECUTED);
+}
+
 /**
  * Run a function once, after a person has approved the call, with the approved arguments. The same call of the same run is
  * the same approval: a call that was executed is not executed again. Returns the output, or a text that says why not.
@@ -103,8 +114,9 @@ export async function runApproved<Input extends object, Output>(
   desk: Desk,
   tool: string,
   input: Input,
-  run: (approved: Input) => Output | PromiseLike<Output>,
+  run: (approved: Input) => unknown,
   options: ApprovedOptions,
+  check: Check<Input>,
   signal?: AbortSignal,
 ): Promise<Output | string> {
   const { key, timeout, replyWith, editable = [], risk, ...asked } = options;
@@ -116,35 +128,64 @@ export async function runApproved<Input extends object, Output>(
       conversation: key,
       ...asked,
       key: await keyOf(key, tool, input),
+      if_exists: "keep", // a run that is started again may have other recipients or another expiry
       form,
       ...(replyWith ? { replies: "program" } : {}),
     });
     questionId = question.id;
-    if (!question.outcome && (await desk.applyGrant(questionId)) === undefined) {
+    if (question.form.kind !== "approval" || question.form.digest !== form.digest) {
+      throw InvalidQuestion.of("key", "it names the approval of another action: choose another key");
+    }
+    if (!question.outcome && (await desk.applyGrant(questionId, { signal })) === undefined) {
       await desk.wait(questionId, waiting({ timeout, replyWith, signal }));
     }
+    signal?.throwIfAborted();
     approved = (await desk.consumeApproval(questionId)).arguments as Input;
   } catch (error) {
-    if (error instanceof InvalidQuestion) return `Not executed. ${NOBODY_ASKED} ${error.message}`;
+    if (error instanceof InvalidQuestion) return `${NOT_EXECUTED}${NOBODY_ASKED} ${error.message}`;
     const isRefused = error instanceof NotApproved || error instanceof AlreadyConsumed || error instanceof StillPending;
     if (!isRefused) throw error;
     const isReturned = error instanceof NotApproved && error.outcome?.status === "returned";
-    return `Not executed. ${error.message}${isReturned ? " Change it as they say, and call the tool again." : ""}`;
+    return `${NOT_EXECUTED}${error.message}${isReturned ? " Change it as they say, and call the tool again." : ""}`;
   }
+  let output: Output;
   try {
-    const output = await run(approved);
-    await report(desk, questionId, true, output);
-    return output;
+    const problem = canonicalJson(approved) === canonicalJson(input) ? undefined : await check(approved);
+    if (problem !== undefined) {
+      const text = `${NOT_EXECUTED}A person changed the arguments to what the tool does not take: ${problem}`;
+      await report(desk, questionId, false, text);
+      return text;
+    }
+    output = await lastOf<Output>(await run(approved));
   } catch (error) {
     await report(desk, questionId, false, error instanceof Error ? error.message : error);
     throw error;
   }
+  await report(desk, questionId, true, output);
+  return output;
+}
+
+/** A tool may yield preliminary outputs; the last one is its output. */
+async function lastOf<Output>(output: unknown): Promise<Output> {
+  if (typeof output !== "object" || output === null || !(Symbol.asyncIterator in output)) return output as Output;
+  let last: unknown;
+  for await (const each of output as AsyncIterable<unknown>) last = each;
+  return last as Output;
 }
 
 /** People see what came of it. If that cannot be reported, the run goes on all the same. */
 async function report(desk: Desk, questionId: string, ok: boolean, said: unknown): Promise<void> {
-  const text = (typeof said === "string" ? said : (JSON.stringify(said) ?? "done")).slice(0, 500);
-  await desk.report(questionId, { ok, text: text.trim() || "done" }).catch(() => undefined);
+  await desk.report(questionId, { ok, text: reportText(said) }).catch(() => undefined);
+}
+
+function reportText(said: unknown): string {
+  try {
+    const text = (typeof said === "string" ? said : (JSON.stringify(said) ?? "done")).slice(0, 500);
+    // Half of a surrogate pair is no text: at the end it was cut, elsewhere the tool wrote it.
+    return text.replace(/\p{Surrogate}$/u, "").replace(/\p{Surrogate}/gu, "\ufffd").trim() || "done";
+  } catch {
+    return "done"; // it is not JSON
+  }
 }
 
 /** Whether the model asked this question, in this conversation. */

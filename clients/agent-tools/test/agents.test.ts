@@ -18,10 +18,12 @@ after(() => server.stop());
 class Run {
   output = "";
   readonly #process: ChildProcess;
+  readonly #closed: Promise<unknown>;
 
   constructor(framework: string, key: string) {
     const env = { ...process.env, HANDRAISE_URL: server.url, HANDRAISE_KEY: server.key };
     this.#process = spawn(process.execPath, [AGENT, framework, key], { env });
+    this.#closed = once(this.#process, "close");
     this.#process.stdout?.on("data", (text) => (this.output += text));
     this.#process.stderr?.on("data", (text) => (this.output += text));
   }
@@ -32,7 +34,7 @@ class Run {
   }
 
   async ended(): Promise<string> {
-    if (this.#process.exitCode === null) await once(this.#process, "exit");
+    await this.#closed;
     return this.output;
   }
 }

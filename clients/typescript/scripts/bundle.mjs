@@ -1,5 +1,6 @@
 // Makes dist, which is published, of what the compiler has made in build/src: one small file, and the types that it uses.
 import { copyFile, mkdir, readFile, rm } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const compiled = new URL("../build/src/", import.meta.url);
@@ -8,8 +9,8 @@ const dist = new URL("../dist/", import.meta.url);
 await rm(dist, { recursive: true, force: true });
 await mkdir(dist);
 await build({
-  entryPoints: [new URL("index.js", compiled).pathname],
-  outfile: new URL("index.js", dist).pathname,
+  entryPoints: [fileURLToPath(new URL("index.js", compiled))],
+  outfile: fileURLToPath(new URL("index.js", dist)),
   bundle: true,
   minify: true,
   format: "esm",

@@ -46,7 +46,7 @@ export interface WaitOptions {
 }
 
 export interface AskOptions extends QuestionOptions, WaitOptions {
-  /** A schema of Zod or any other library with Standard Schema: the form is made from it, and the answer read with it. */
+  /** A schema of Zod or any other library with Standard JSON Schema: the form is made from it, and the answer read with it. */
   readonly into?: StandardSchema;
 }
 
@@ -57,7 +57,9 @@ export type AnswerOf<Options> = Options extends { readonly into: infer Schema }
     ? IdOf<O>
     : Options extends { readonly form: infer F }
       ? AnswerTo<F>
-      : string;
+      : [keyof Options & ("into" | "choices" | "form")] extends [never]
+        ? string
+        : unknown;
 
 const QUESTION_ID = /^[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}$/;
 const USE_REQUEST_APPROVAL =
@@ -105,7 +107,7 @@ export class Desk {
     const { into, timeout, replyWith, signal, ...asked }: AskOptions = options ?? {};
     if (asked.form?.kind === "approval") throw InvalidQuestion.of("form", USE_REQUEST_APPROVAL);
     const hasForm = into === undefined || asked.form !== undefined || asked.choices !== undefined;
-    const question = await this.#post(prompt, hasForm ? asked : { ...asked, form: formOf(into) }, { replyWith, signal });
+    const question = await this.#post(prompt, hasForm ? asked : { ...asked, form: formOf(into) }, { timeout, replyWith, signal });
     if (question.form.kind === "approval") throw InvalidQuestion.of("key", USE_REQUEST_APPROVAL);
     const outcome = await this.wait(question.id, given({ timeout, replyWith, signal }));
     if (outcome.status !== "answered") throw new NotAnswered(question.id, outcome);
@@ -120,7 +122,8 @@ export class Desk {
     return this.#post(prompt, options, {});
   }
 
-  async #post(prompt: string, options: QuestionOptions, { replyWith, signal }: WaitOptionsOrNone): Promise<Question> {
+  async #post(prompt: string, options: QuestionOptions, { timeout, replyWith, signal }: WaitOptionsOrNone): Promise<Question> {
+    if (timeout !== undefined) secondsOf(timeout); // a mistake must not leave a question that nobody waits for
     const replies = replyWith === undefined || "replies" in options ? {} : { replies: "program" };
     const body = { ...options, ...replies, prompt, id: uuid7() };
     let said: unknown;
@@ -139,11 +142,13 @@ export class Desk {
   /** Return the outcome as soon as there is one. */
   async wait(questionId: string, options: WaitOptions = {}): Promise<Outcome> {
     const { replyWith, signal } = options;
+    if (replyWith === undefined) return (await this.waitAny([questionId], options))[1];
+    signal?.throwIfAborted();
     const done = new AbortController();
-    const outcome = this.waitAny([questionId], options).then(([, settled]) => settled);
-    if (replyWith === undefined) return outcome;
     const onAbort = (): void => done.abort(signal?.reason);
     signal?.addEventListener("abort", onAbort);
+    const waiting = given({ timeout: options.timeout, signal: done.signal, replyWith: undefined });
+    const outcome = this.waitAny([questionId], waiting).then(([, settled]) => settled);
     const replying = this.#replyToAll(questionId, replyWith, done.signal);
     try {
       // It throws what the function threw. If it ends by itself, the question is settled.
@@ -195,19 +200,23 @@ export class Desk {
   ): Promise<Action<Arguments>> {
     const { prompt = `May I run ${approval.tool}?`, timeout, replyWith, signal, ...asked } = options;
     const form = await approvalForm(approval);
-    const question = await this.#post(prompt, { ...asked, form }, { replyWith, signal });
+    const question = await this.#post(prompt, { ...asked, form }, { timeout, replyWith, signal });
     if (question.form.kind !== "approval" || question.form.digest !== form.digest) {
       throw InvalidQuestion.of("key", "it names the approval of another action: choose another key");
     }
-    if (!question.outcome && (await this.applyGrant(question.id)) === undefined) {
+    if (!question.outcome && (await this.applyGrant(question.id, { signal })) === undefined) {
       await this.wait(question.id, given({ timeout, replyWith, signal }));
     }
+    signal?.throwIfAborted();
     return (await this.consumeApproval(question.id)) as Action<Arguments>;
   }
 
   /** Answer this asker's approval from a grant that applies to it; undefined if a person must decide. */
-  async applyGrant(questionId: string): Promise<Question | undefined> {
-    const said = await this.#transport.call("POST", `${pathOf(questionId)}/apply-grant`);
+  async applyGrant(
+    questionId: string,
+    options: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<Question | undefined> {
+    const said = await this.#transport.call("POST", `${pathOf(questionId)}/apply-grant`, { signal: options.signal });
     return said === undefined ? undefined : questionOf(said);
   }
 
@@ -323,6 +332,7 @@ interface Waiting {
 }
 type ReplyWith = NonNullable<WaitOptions["replyWith"]>;
 interface WaitOptionsOrNone {
+  readonly timeout?: Span | undefined;
   readonly replyWith?: ReplyWith | undefined;
   readonly signal?: Call["signal"];
 }

@@ -1,5 +1,6 @@
 /** Errors, with the names and codes that they have in Python. An error never means that something was approved. */
 import type { Outcome, Problem, ProblemDocument, Question } from "./records.js";
+import { isSeconds } from "./timing.js";
 
 /** The root of every error that Handraise throws on purpose. `code` is stable. */
 export class HandraiseError extends Error {
@@ -104,7 +105,8 @@ export class RequestConflict extends HandraiseError {}
 /** The caller has reached its rate limit. */
 export class TooManyRequests extends HandraiseError {
   get retryAfter(): number {
-    return this.document?.retry_after || 1;
+    const seconds = this.document?.retry_after;
+    return (isSeconds(seconds) && seconds) || 1;
   }
 }
 

@@ -77,6 +77,9 @@ const FORMATS = { email: "email", uri: "uri", date: "date", "date-time": "dateti
 /** A form from the JSON Schema of one value, or the schema itself if it is of an object. */
 export function formFromSchema(schema: Readonly<Record<string, unknown>>): Form | JsonSchema {
   if (schema["type"] === "object") return withoutPatternsOfFormats(schema);
+  if (schema["format"] === "password" || schema["writeOnly"]) {
+    throw InvalidQuestion.of("into", "a question must not ask for a secret");
+  }
   const options = optionsOf(schema);
   if (options !== undefined) return { kind: "choice", options };
   switch (schema["type"]) {
@@ -84,7 +87,8 @@ export function formFromSchema(schema: Readonly<Record<string, unknown>>): Form 
       return { kind: "confirm" };
     case "integer":
     case "number": {
-      const { minimum, maximum } = schema as { minimum?: number; maximum?: number };
+      const minimum = minimumOf(schema);
+      const maximum = negated(minimumOf(schema, "maximum", "exclusiveMaximum", -1));
       return { kind: "open", type: schema["type"], ...given({ minimum, maximum }) };
     }
     case "string": {
@@ -105,6 +109,37 @@ export function formFromSchema(schema: Readonly<Record<string, unknown>>): Form 
     default:
       throw InvalidQuestion.of("into", `type ${String(schema["type"])} is not flat; use text, number, boolean, or choices`);
   }
+}
+
+/** The least that a number may be. A maximum is the same on the other side of zero. */
+function minimumOf(
+  schema: Readonly<Record<string, unknown>>,
+  inclusive = "minimum",
+  exclusive = "exclusiveMinimum",
+  sign = 1,
+): number | undefined {
+  const [bound, beyond] = [inclusive, exclusive].map((name) => {
+    const value = schema[name] ?? undefined;
+    if (value !== undefined && !Number.isFinite(value)) throw InvalidQuestion.of("into", `${name} must be a number`);
+    return value === undefined ? -Infinity : sign * (value as number);
+  }) as [number, number];
+  const next = schema["type"] === "integer" ? Math.floor(beyond) + 1 : nextAfter(beyond);
+  const most = Math.max(bound, next);
+  return most === -Infinity ? undefined : most;
+}
+
+function negated(bound: number | undefined): number | undefined {
+  return bound === undefined ? undefined : 0 - bound;
+}
+
+/** The next larger number that there is. */
+function nextAfter(value: number): number {
+  if (value === 0) return Number.MIN_VALUE;
+  if (value === -Infinity) return value;
+  const number = new Float64Array([value]);
+  const bits = new BigInt64Array(number.buffer);
+  bits[0] = (bits[0] ?? 0n) + (value > 0 ? 1n : -1n);
+  return number[0] ?? value;
 }
 
 /** A format says it already, and people's programs write patterns for it that a server does not take. */

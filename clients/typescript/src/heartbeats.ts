@@ -1,8 +1,8 @@
 /** Says for all waits of a desk that somebody still waits, if their questions have a heartbeat. Most have none. */
-import { DeskClosed, HandraiseError, isTemporary } from "./errors.js";
+import { DeskClosed, HandraiseError, StoreUnavailable, isTemporary } from "./errors.js";
 import type { HttpTransport } from "./http_transport.js";
 import type { Heartbeats as HeartbeatsRecord, Question } from "./records.js";
-import { after, timing } from "./timing.js";
+import { after, isSeconds, timing } from "./timing.js";
 
 const MOST_BEATS = 1_000;
 /** How many signs there are in the time of one heartbeat. */
@@ -62,7 +62,11 @@ export class Heartbeats {
     for (let start = 0; start < ids.length; start += MOST_BEATS) {
       const body = { ids: ids.slice(start, start + MOST_BEATS) };
       const said = await this.#transport.call("POST", "/v1/heartbeats", { body, safe: true });
-      Object.assign(found, (said as HeartbeatsRecord).heartbeats);
+      const { heartbeats } = (said ?? {}) as Partial<HeartbeatsRecord>;
+      if (typeof heartbeats !== "object" || heartbeats === null) {
+        throw new StoreUnavailable("The server did not say which questions have a heartbeat.");
+      }
+      for (const [id, seconds] of Object.entries(heartbeats)) found[id] = isSeconds(seconds) ? seconds : timing.heartbeat;
     }
     return found;
   }
@@ -81,16 +85,25 @@ export class Heartbeats {
     waiting.timer = after(seconds, () => void this.#give(id, waiting));
   }
 
+  /** Undefined if it has none, or if the server refuses to say: for example, it is another asker's question. */
+  async #heartbeatOf(id: string): Promise<number | undefined> {
+    try {
+      return (await this.beat([id]))[id];
+    } catch (error) {
+      if (error instanceof DeskClosed || !(error instanceof HandraiseError) || isTemporary(error)) throw error;
+      return undefined;
+    }
+  }
+
   async #give(id: string, waiting: Waiting): Promise<void> {
     let again = waiting.heartbeat === undefined ? this.#first : waiting.heartbeat / EACH;
     try {
-      const heartbeat = (await this.beat([id]))[id];
+      const heartbeat = await this.#heartbeatOf(id);
       if (heartbeat !== undefined) waiting.heartbeat = heartbeat;
       else if (waiting.heartbeat === undefined) waiting.leftOut += 1;
       if (waiting.heartbeat !== undefined) again = waiting.heartbeat / EACH;
     } catch (error) {
       if (error instanceof DeskClosed) return;
-      if (error instanceof HandraiseError && !isTemporary(error)) return; // for example, it is another asker's question
       again = Math.min(AGAIN, (waiting.heartbeat ?? AGAIN) / EACH);
     }
     const hasNone = waiting.heartbeat === undefined && waiting.leftOut >= TRIES;

@@ -3,7 +3,8 @@ import { DeskClosed, HandraiseError, StoreUnavailable, TooManyRequests, errorOf,
 import { type StreamMessage, messagesOf } from "./event_stream.js";
 import { jsonText } from "./json.js";
 import type { ProblemDocument } from "./records.js";
-import { after, now, sleep, timing } from "./timing.js";
+import { after, isSeconds, now, sleep, timing } from "./timing.js";
+import { uuid7 } from "./uuid7.js";
 
 export interface Call {
   readonly body?: object | undefined;
@@ -53,7 +54,7 @@ export class HttpTransport {
   async call(method: "GET" | "POST", path: string, call: Call = {}): Promise<unknown> {
     const { wait = 0, opening = false, signal } = call;
     const headers: Record<string, string> = { authorization: `Bearer ${this.#options.key}` };
-    if (method === "POST" && !call.safe) headers["idempotency-key"] = crypto.randomUUID().replaceAll("-", "");
+    if (method === "POST" && !call.safe) headers["idempotency-key"] = uuid7().replaceAll("-", "");
     if (call.body !== undefined) headers["content-type"] = "application/json";
     const body = call.body === undefined ? null : jsonText(call.body);
     const target = path + queryText(call.query);
@@ -65,7 +66,7 @@ export class HttpTransport {
       let error: HandraiseError;
       try {
         const response = await this.#send(address + target, { method, headers, body }, timing.response + wait, signal);
-        if (response.status < 300) return parsed(response.text, address);
+        if (response.status >= 200 && response.status < 300) return parsed(response.text, address);
         error = refusal(response, address);
         if (isRedirect(response.status)) throw error;
         if (opening && response.status < 500 && !(error instanceof TooManyRequests)) throw error;
@@ -116,10 +117,14 @@ export class HttpTransport {
           address + path + queryText({ after: place === undefined ? undefined : place || "0" }),
           this.#request({ headers: { authorization: `Bearer ${this.#options.key}` } }, limit.signal),
         );
-        if (!response.ok || response.body === null) {
-          throw refusal({ status: response.status, type: typeOf(response), text: await response.text() }, address);
+        const { ok, status, body } = response;
+        const type = typeOf(response);
+        if (!ok || body === null) throw refusal({ status, type, text: await response.text() }, address);
+        if (!/^text\/event-stream\b/i.test(type)) {
+          await body.cancel();
+          throw refusal({ status, type: "", text: "" }, address);
         }
-        for await (const message of messagesOf(response.body)) {
+        for await (const message of messagesOf(body)) {
           heard = true;
           pause = timing.firstPause;
           if (message.id) place = message.id;
@@ -227,8 +232,8 @@ class Limit {
 /** How often the server sends something, in seconds, as the first message of a stream says. */
 export function heartbeatOf(ready: string): number {
   try {
-    const seconds = Number((JSON.parse(ready) as { heartbeat: unknown }).heartbeat);
-    return Number.isFinite(seconds) ? Math.max(seconds, timing.shortestHeartbeat) : timing.heartbeat;
+    const { heartbeat } = JSON.parse(ready) as { heartbeat: unknown };
+    return isSeconds(heartbeat) ? Math.max(heartbeat, timing.shortestHeartbeat) : timing.heartbeat;
   } catch {
     return timing.heartbeat; // of a server that does not say
   }

@@ -31,7 +31,7 @@ function encode(value: unknown, sorted: boolean): string {
       if (/\p{Surrogate}/u.test(value)) throw new TypeError("a text contains half of a surrogate pair");
       return JSON.stringify(value);
     case "object":
-      if (Array.isArray(value)) return `[${value.map((each) => encode(each, sorted)).join(",")}]`;
+      if (Array.isArray(value)) return `[${Array.from(value, (each) => encode(each, sorted)).join(",")}]`;
       return encodeObject(value, sorted);
     default:
       throw new TypeError(`${typeof value} is not JSON`);

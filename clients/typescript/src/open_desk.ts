@@ -22,22 +22,38 @@ export interface DeskOptions {
 export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
   const url = options.url ?? environment("HANDRAISE_URL");
   const key = options.key ?? environment("HANDRAISE_KEY");
-  if (!url) throw new TypeError("openDesk needs the address of a server: set HANDRAISE_URL, or url: …");
+  if (!url?.replace(/[,\s]+/g, "")) throw new TypeError("openDesk needs the address of a server: set HANDRAISE_URL, or url: …");
   if (!key) {
     throw new Unauthenticated("unauthenticated", "A desk needs the key of an agent: set HANDRAISE_KEY, or key: …");
   }
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    throw new Unauthenticated("unauthenticated", "The key has a space, a line break, or another character that no key has.");
+  }
+  const addresses = url.split(",").flatMap((address) => address.trim() || []);
+  addresses.forEach(check);
   const log = options.log ?? ((message: string) => console.warn(`handraise: ${message}`));
   const pollInterval = secondsOf(options.pollInterval ?? timing.pollInterval);
-  const transport = new HttpTransport(
-    url.split(",").map((address) => address.trim()),
-    { key, log, fetch: options.fetch ?? ((...request) => fetch(...request)) },
-  );
+  const send = options.fetch;
+  const transport = new HttpTransport(addresses, { key, log, fetch: (...request) => (send ?? fetch)(...request) });
   const me = (await transport.call("GET", "/v1/me", { opening: true })) as Partial<Caller> | undefined;
   if (typeof me?.workspace !== "string") {
     throw new StoreUnavailable(`What answers at ${url} is not a Handraise server. Check the address.`);
   }
   if (!me.agent) throw new PermissionDenied("permission_denied", "This is not the key of an agent, so it cannot ask.");
   return Desk.of(transport, { workspace: me.workspace, asker: me.agent }, { pollInterval, log });
+}
+
+/** Without showing the address: a password may be in it. */
+function check(address: string): void {
+  let parts: URL;
+  try {
+    parts = new URL(address, "http://localhost");
+  } catch {
+    throw new TypeError("An address of a server is not a URL: write it as https://handraise.example.org");
+  }
+  if (parts.username || parts.password) {
+    throw new TypeError("The address of a server must not have a user name or a password: set HANDRAISE_KEY, or key: …");
+  }
 }
 
 function environment(name: string): string | undefined {

@@ -3,13 +3,15 @@
  * while it is not known that hints arrive. A stream is known to work from its first heartbeat on, for as long as heartbeats
  * come. When one is late, everything is read at once, and polls begin again.
  */
-import { DeskClosed, HandraiseError } from "./errors.js";
+import { DeskClosed, HandraiseError, StoreUnavailable } from "./errors.js";
 import { type HttpTransport, heartbeatOf } from "./http_transport.js";
 import { ENDINGS, type Event, type OutcomeStates } from "./records.js";
 import { after, now, sleep, timing } from "./timing.js";
 
 /** How many questions one request to a server may ask about. */
 export const MOST_IDS = 200;
+
+const GIVEN_UP = Symbol();
 
 /** Says which questions to read again; undefined means all. */
 export type OnHint = (questionIds?: readonly string[]) => void;
@@ -117,7 +119,7 @@ export class ServerHints {
         continue;
       }
       const began = now();
-      let states: OutcomeStates | undefined;
+      let states: OutcomeStates | typeof GIVEN_UP;
       try {
         states = await this.#longPoll(ids, length, signal);
       } catch (error) {
@@ -129,8 +131,8 @@ export class ServerHints {
         onHint();
         continue;
       }
-      if (states === undefined) continue;
-      const found = [...(states.settled ?? []).map((each) => each.id), ...(states.unknown ?? [])];
+      if (states === GIVEN_UP) continue;
+      const found = [...states.settled.map((each) => each.id), ...states.unknown].filter((id) => ids.includes(id));
       onHint(found);
       if (found.length === 0) {
         const lasted = now() - began;
@@ -141,8 +143,8 @@ export class ServerHints {
     }
   }
 
-  /** What a long poll says; undefined if it was given up because there are new waits. */
-  async #longPoll(ids: readonly string[], length: number, signal: AbortSignal): Promise<OutcomeStates | undefined> {
+  /** What a long poll says, or that it was given up because there are new waits. */
+  async #longPoll(ids: readonly string[], length: number, signal: AbortSignal): Promise<OutcomeStates | typeof GIVEN_UP> {
     const covered = new Set(ids);
     this.#covered = covered;
     const giveUp = new AbortController();
@@ -153,14 +155,13 @@ export class ServerHints {
     }, timing.newWaits * 1000);
     try {
       const query = { id: ids, wait: `${length}s` };
-      return (await this.#transport.call("GET", "/v1/outcomes", {
-        query,
-        wait: length,
-        patience: 0,
-        signal: giveUp.signal,
-      })) as OutcomeStates;
+      const call = { query, wait: length, patience: 0, signal: giveUp.signal };
+      const said = await this.#transport.call("GET", "/v1/outcomes", call);
+      const states = (said ?? { settled: [], unknown: [] }) as OutcomeStates;
+      if (Array.isArray(states.settled) && Array.isArray(states.unknown)) return states;
+      throw new StoreUnavailable("The server did not say how the questions stand.");
     } catch (error) {
-      if (giveUp.signal.aborted && !signal.aborted && !(error instanceof HandraiseError)) return undefined;
+      if (giveUp.signal.aborted && !signal.aborted && !(error instanceof HandraiseError)) return GIVEN_UP;
       throw error;
     } finally {
       clearInterval(looking);

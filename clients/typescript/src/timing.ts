@@ -32,12 +32,18 @@ export const timing = {
   trustedLongPoll: 60,
   firstLongPoll: 25,
   shortestLongPoll: 5,
-  longestLongPoll: 300,
+  /** Shorter than in Python: the `fetch` of Node gives up after 300. */
+  longestLongPoll: 240,
   /** After how many seconds of long polls to try a stream again. */
   anotherStream: 1_200,
   /** How often to look for new waits while a long poll is under way. */
   newWaits: 5,
 };
+
+/** Whether a server's response has a length of time here, and not a text such as "30s". */
+export function isSeconds(value: unknown): value is number {
+  return Number.isFinite(value) && (value as number) >= 0;
+}
 
 /** Seconds since some moment; the clock on the wall does not matter. */
 export function now(): number {

@@ -110,9 +110,10 @@ export class Waiters {
     } finally {
       clearTimeout(timer);
     }
-    for (const [id, outcome] of found) {
+    for (const id of ids) {
+      const outcome = found.get(id);
       if (outcome === null) throw notFound(id);
-      return [id, outcome];
+      if (outcome !== undefined) return [id, outcome];
     }
     throw new StillPending(ids);
   }
@@ -135,11 +136,11 @@ export class Waiters {
       const ids = isDue ? [...this.#waits.keys()] : [...this.#unread].filter((id) => this.#waits.has(id));
       const began = now();
       this.#unread.clear();
+      if (isDue) this.#hurried = false; // a hint that comes during the read asks for another one
       try {
         if (ids.length > 0) this.#give(await this.#read(ids, signal));
         if (isDue) {
           if (began >= this.#polledAt + this.#hints.pollInterval) this.#polledAt = began;
-          this.#hurried = false;
           this.#soonest = began + SPARE * (now() - began);
         }
       } catch (error) {
@@ -189,8 +190,10 @@ export class Waiters {
         if (!Array.isArray(states?.settled) || !Array.isArray(states.unknown)) {
           throw new StoreUnavailable("The server did not say how the questions stand.");
         }
-        for (const { id, outcome } of states.settled) if (outcome && ENDINGS.has(outcome.status)) found.set(id, outcome);
-        for (const id of states.unknown) found.set(id, null);
+        for (const { id, outcome } of states.settled) {
+          if (outcome && ENDINGS.has(outcome.status) && page.includes(id)) found.set(id, outcome);
+        }
+        for (const id of states.unknown) if (page.includes(id)) found.set(id, null);
       }),
     );
     return found;

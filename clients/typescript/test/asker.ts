@@ -2,8 +2,13 @@
 import { openDesk } from "../build/src/index.js";
 
 const [what = "", key = ""] = process.argv.slice(2);
-const desk = await openDesk();
-process.stdout.write("waiting\n");
+const desk = await openDesk({
+  fetch: async (url, request) => {
+    const response = await fetch(url, request);
+    if (String(url).endsWith("/v1/questions")) process.stdout.write("waiting\n"); // it is posted
+    return response;
+  },
+});
 if (what === "approval") {
   const action = await desk.requestApproval({ tool: "restart", arguments: { host: key } }, { key, prompt: key });
   process.stdout.write(`running ${action.tool} ${action.arguments.host}\n`);

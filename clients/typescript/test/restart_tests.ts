@@ -11,6 +11,7 @@ const ASKER = fileURLToPath(new URL("asker.js", import.meta.url));
 interface Program {
   readonly process: ChildProcess;
   readonly output: () => string;
+  readonly closed: Promise<unknown>;
 }
 
 function started(what: string, key: string): Program {
@@ -19,7 +20,7 @@ function started(what: string, key: string): Program {
   let output = "";
   child.stdout.on("data", (text) => (output += text));
   child.stderr.on("data", (text) => (output += text));
-  return { process: child, output: () => output };
+  return { process: child, output: () => output, closed: once(child, "close") };
 }
 
 /** As the operating system does it when the memory is full. */
@@ -29,7 +30,7 @@ async function killed({ process }: Program): Promise<void> {
 }
 
 async function ended(program: Program): Promise<string> {
-  if (program.process.exitCode === null) await once(program.process, "exit");
+  await program.closed;
   return program.output();
 }
 

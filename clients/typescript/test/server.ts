@@ -36,8 +36,7 @@ export class Server {
     const folder = await mkdtemp(join(tmpdir(), "handraise-"));
     const port = await freePort();
     const env = environmentIn(folder, port);
-    const python = process.env["PYTHON"] ?? "python";
-    const made = await run(python, ["-m", "support.furnished_store", env["HANDRAISE_URL"] ?? ""], { env, cwd: ROOT });
+    const made = await run("python", ["-m", "support.furnished_store", env["HANDRAISE_URL"] ?? ""], { env, cwd: ROOT });
     const { key, others, session } = JSON.parse(made.stdout) as { key: string; others: string[]; session: string };
     const server = new Server(folder, port, key, session, others);
     await server.restart();
