@@ -27,7 +27,7 @@ from handraise.model.problems import HandraiseError, InvalidQuestion
 from handraise.model.schema_reader import simple_form_from_schema
 from handraise.model.validation import check_answer
 from handraise.server import ServerSettings, create_app, open_server
-from handraise.wire.problem_documents import MEDIA_TYPE, ProblemDocument, error_of
+from handraise.wire.problem_documents import _ERRORS, MEDIA_TYPE, ProblemDocument, error_of
 from handraise.wire.requests import PostQuestion
 from support.http_server import listening
 from support.issuer import Issuer
@@ -70,6 +70,10 @@ def test_an_error_by_its_document(case: dict[str, Any]) -> None:
     error = error_of(document, subject=QUESTION, workspace="default", actor="agent")
     assert type(error) is class_of(case["error"])
     assert isinstance(error, TEMPORARY) == case["tried_again"]
+
+
+def test_both_clients_know_the_same_codes() -> None:
+    assert sorted(_ERRORS.keys() - {"desk_closed"}) == CASES["error_codes"]  # that one is as an unknown one
 
 
 @asynccontextmanager

@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
 import { inspect } from "node:util";
 import { HandraiseError, canonicalJson, digest, openDesk } from "../build/src/index.js";
 import { secondsOf } from "../build/src/durations.js";
+import * as errors from "../build/src/errors.js";
 import { errorOf, isTemporary } from "../build/src/errors.js";
 import { messagesOf } from "../build/src/event_stream.js";
 import { formFromSchema } from "../build/src/forms.js";
 import { HttpTransport } from "../build/src/http_transport.js";
 import { jsonText } from "../build/src/json.js";
-import { type ScriptedResponse, cases } from "./cases.js";
+import { ROOT, type ScriptedResponse, cases } from "./cases.js";
 
 const QUESTION = "01a1dded-01b0-7a52-879e-fbf5034a9f20";
 
@@ -27,6 +29,7 @@ test("what is not JSON is refused and never changed", () => {
     assert.throws(() => canonicalJson({ value: [each] }), TypeError);
     assert.throws(() => jsonText({ value: [each] }), TypeError);
   }
+  assert.throws(() => jsonText([1, , 2]), TypeError);
   assert.equal(jsonText({ b: 1, a: undefined, __proto__: null }), '{"b":1}');
 });
 
@@ -38,8 +41,25 @@ test("spans", () => {
 test("an error by its document", () => {
   for (const { document, error, tried_again } of cases.errors) {
     const made = errorOf(document);
+    assert.equal(made.constructor, errors[error], document.code);
     assert.equal(made.name, error, document.code);
     assert.equal(isTemporary(made), tried_again, document.code);
+  }
+});
+
+test("all codes are known here that are known in Python, and no others", () => {
+  const source = readFileSync(new URL("clients/typescript/src/errors.ts", ROOT), "utf8");
+  const table = /const KNOWN[^]*?\n\};/.exec(source)?.[0] ?? "";
+  const known = [...table.matchAll(/^  (\w+): \w+,$/gm)].map(([, code]) => code);
+  assert.deepEqual(known.sort(), [...cases.error_codes].sort());
+});
+
+test("a rate limit that does not say for how long is one second", () => {
+  const document = cases.errors.find((each) => each.error === "TooManyRequests")?.document;
+  assert.ok(document);
+  for (const said of ["30s", null, -1, Infinity, {}]) {
+    const error = errorOf({ ...document, retry_after: said as number });
+    assert.equal((error as errors.TooManyRequests).retryAfter, 1);
   }
 });
 
@@ -60,7 +80,7 @@ test("the form of a schema", () => {
 
 test("a stream in pieces has the same messages", async () => {
   const bytes = new TextEncoder().encode(
-    'event: ready\r\ndata: {"heartbeat": 1}\r\nid: 0\r\n\r\n: still here\nid: 7\n\n\nevent: answered\ndata: {"ü":\ndata: 1}\nid: 8\n\nevent: cut',
+    'event: ready\r\ndata: {"heartbeat": 1}\r\nid: 0\r\n\r\n: only a comment\nretry: 5\n\n: still here\nid: 7\n\n\nevent: answered\ndata: {"ü":\ndata: 1}\nid: 8\n\nevent: cut',
   );
   const expected = [
     { event: "ready", data: '{"heartbeat": 1}', id: "0" },
@@ -78,6 +98,12 @@ test("a stream in pieces has the same messages", async () => {
     for await (const message of messagesOf(body)) found.push(message);
     assert.deepEqual(found, expected);
   }
+});
+
+test("a message of a stream that does not end is given up", async () => {
+  const chunk = new TextEncoder().encode("x".repeat(500_000));
+  const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.enqueue(chunk) });
+  await assert.rejects(messagesOf(body).next(), /too large/);
 });
 
 for (const each of cases.retries) {

@@ -1,6 +1,9 @@
 /** What all clients do in the same way: clients/cases.json. */
 import { readFileSync } from "node:fs";
+import type * as errors from "../build/src/errors.js";
 import type { ProblemDocument, QuestionOptions } from "../build/src/index.js";
+
+type ErrorName = Exclude<keyof typeof errors, "errorOf" | "isTemporary">;
 
 export interface ScriptedResponse {
   readonly status?: number;
@@ -16,7 +19,8 @@ export interface Cases {
   readonly not_canonical: readonly unknown[];
   readonly spans: Readonly<Record<string, number>>;
   readonly not_spans: readonly string[];
-  readonly errors: readonly { readonly document: ProblemDocument; readonly error: string; readonly tried_again: boolean }[];
+  readonly errors: readonly { readonly document: ProblemDocument; readonly error: ErrorName; readonly tried_again: boolean }[];
+  readonly error_codes: readonly string[];
   readonly retries: readonly {
     readonly name: string;
     readonly responses: readonly ScriptedResponse[];
