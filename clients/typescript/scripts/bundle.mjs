@@ -14,6 +14,7 @@ await build({
   bundle: true,
   minify: true,
   format: "esm",
+  charset: "utf8",
   target: "es2022",
 });
 

@@ -35,7 +35,7 @@ export async function* messagesOf(body: ReadableStream<Uint8Array>): AsyncGenera
           if (message !== undefined) yield message;
         }
       }
-      if (size + text.length > MOST_CHARACTERS) throw new Error("a message of the stream is too large");
+      if (size + text.length > MOST_CHARACTERS) throw new Error("it is too large");
     }
   } finally {
     await reader.cancel().catch(() => undefined);

@@ -87,8 +87,8 @@ export function formFromSchema(schema: Readonly<Record<string, unknown>>): Form 
       return { kind: "confirm" };
     case "integer":
     case "number": {
-      const minimum = minimumOf(schema);
-      const maximum = negated(minimumOf(schema, "maximum", "exclusiveMaximum", -1));
+      const minimum = boundOf(schema, "minimum", "exclusiveMinimum", 1);
+      const maximum = boundOf(schema, "maximum", "exclusiveMaximum", -1);
       return { kind: "open", type: schema["type"], ...given({ minimum, maximum }) };
     }
     case "string": {
@@ -111,31 +111,27 @@ export function formFromSchema(schema: Readonly<Record<string, unknown>>): Form 
   }
 }
 
-/** The least that a number may be. A maximum is the same on the other side of zero. */
-function minimumOf(
+/** The least that a number may be. With the sign -1 the most: that is the same on the other side of zero. */
+function boundOf(
   schema: Readonly<Record<string, unknown>>,
-  inclusive = "minimum",
-  exclusive = "exclusiveMinimum",
-  sign = 1,
+  inclusive: string,
+  exclusive: string,
+  sign: 1 | -1,
 ): number | undefined {
-  const [bound, beyond] = [inclusive, exclusive].map((name) => {
-    const value = schema[name] ?? undefined;
-    if (value !== undefined && !Number.isFinite(value)) throw InvalidQuestion.of("into", `${name} must be a number`);
-    return value === undefined ? -Infinity : sign * (value as number);
-  }) as [number, number];
+  const read = (name: string): number => {
+    const value = schema[name] ?? -sign * Infinity;
+    if (typeof value !== "number") throw InvalidQuestion.of("into", `${name} must be a number`);
+    return sign * value;
+  };
+  const beyond = read(exclusive);
   const next = schema["type"] === "integer" ? Math.floor(beyond) + 1 : nextAfter(beyond);
-  const most = Math.max(bound, next);
-  return most === -Infinity ? undefined : most;
-}
-
-function negated(bound: number | undefined): number | undefined {
-  return bound === undefined ? undefined : 0 - bound;
+  const bound = Math.max(read(inclusive), next);
+  return Number.isFinite(bound) ? sign * bound + 0 : undefined;
 }
 
 /** The next larger number that there is. */
 function nextAfter(value: number): number {
-  if (value === 0) return Number.MIN_VALUE;
-  if (value === -Infinity) return value;
+  if (value === 0 || value === -Infinity) return value || Number.MIN_VALUE;
   const number = new Float64Array([value]);
   const bits = new BigInt64Array(number.buffer);
   bits[0] = (bits[0] ?? 0n) + (value > 0 ? 1n : -1n);

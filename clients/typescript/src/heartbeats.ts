@@ -63,9 +63,7 @@ export class Heartbeats {
       const body = { ids: ids.slice(start, start + MOST_BEATS) };
       const said = await this.#transport.call("POST", "/v1/heartbeats", { body, safe: true });
       const { heartbeats } = (said ?? {}) as Partial<HeartbeatsRecord>;
-      if (typeof heartbeats !== "object" || heartbeats === null) {
-        throw new StoreUnavailable("The server did not say which questions have a heartbeat.");
-      }
+      if (!heartbeats) throw new StoreUnavailable("The server did not say how the questions stand.");
       for (const [id, seconds] of Object.entries(heartbeats)) found[id] = isSeconds(seconds) ? seconds : timing.heartbeat;
     }
     return found;

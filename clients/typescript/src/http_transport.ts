@@ -122,7 +122,7 @@ export class HttpTransport {
         if (!ok || body === null) throw refusal({ status, type, text: await response.text() }, address);
         if (!/^text\/event-stream\b/i.test(type)) {
           await body.cancel();
-          throw refusal({ status, type: "", text: "" }, address);
+          throw refusal({ status, type, text: "" }, address);
         }
         for await (const message of messagesOf(body)) {
           heard = true;

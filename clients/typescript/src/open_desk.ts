@@ -27,7 +27,7 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
     throw new Unauthenticated("unauthenticated", "A desk needs the key of an agent: set HANDRAISE_KEY, or key: …");
   }
   if (!/^[\x21-\x7e]+$/.test(key)) {
-    throw new Unauthenticated("unauthenticated", "The key has a space, a line break, or another character that no key has.");
+    throw new Unauthenticated("unauthenticated", "The key has a character that no key has.");
   }
   const addresses = url.split(",").flatMap((address) => address.trim() || []);
   addresses.forEach(check);
@@ -45,15 +45,13 @@ export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
 
 /** Without showing the address: a password may be in it. */
 function check(address: string): void {
-  let parts: URL;
   try {
-    parts = new URL(address, "http://localhost");
+    const { username, password } = new URL(address, "http://localhost");
+    if (!username && !password) return;
   } catch {
-    throw new TypeError("An address of a server is not a URL: write it as https://handraise.example.org");
+    // it is not a URL
   }
-  if (parts.username || parts.password) {
-    throw new TypeError("The address of a server must not have a user name or a password: set HANDRAISE_KEY, or key: …");
-  }
+  throw new TypeError("The address of a server must be a URL without a password.");
 }
 
 function environment(name: string): string | undefined {
