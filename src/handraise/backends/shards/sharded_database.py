@@ -84,8 +84,10 @@ class ShardedDatabase:
                 try:
                     # Not `shard.call`: what is called finds its shard by itself, and that may be another one.
                     return await (await shard.opened()).database.run_batch(own, workspace_of, call_batch)
+                except _WorkspacesApartError:
+                    pass
                 except StoreUnavailable as error:
-                    if len(parts) == 1 or not (isinstance(error, WorkspacesApart) or refusal(error)):
+                    if len(parts) == 1 or refusal(error) is None:
                         raise
             return await call_parts(own, parts.values(), call_batch)
 
@@ -102,7 +104,7 @@ class ShardedDatabase:
         homes = {await self._router.find_shard(each) for each in names}
         shard = homes.pop()
         if homes or shard is None:
-            raise WorkspacesApart
+            raise _WorkspacesApartError
         return await shard.call(lambda opened: work(opened.database))
 
     async def _call_on_home(
@@ -120,8 +122,5 @@ class ShardedDatabase:
         return await self._router.call_on_home(workspace, at)
 
 
-class WorkspacesApart(StoreUnavailable):
+class _WorkspacesApartError(Exception):
     """The workspaces of a batch live on different shards, because one of them has moved."""
-
-    def __init__(self) -> None:
-        super().__init__("The workspaces of a batch live on different shards.")
