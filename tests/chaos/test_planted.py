@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,27 @@ def test_a_bug_fits_and_its_tests_are_there(bug: Bug) -> None:
             for each in (ROOT / "src/handraise/testing/contract").rglob("*.py")
         )
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8") + contract
+
+
+def test_every_bug_has_a_test_of_the_gate_or_a_reason_to_have_none() -> None:
+    """Otherwise the gate fails on the day on which that bug has its turn."""
+    tests = sorted({test for bug in BUGS for test in bug.tests})
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n0", "-m", "not slow", *tests],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HANDRAISE_TIER": "gate"},
+    )
+    assert listed.returncode == 0, listed.stdout[-2_000:] + listed.stderr[-2_000:]
+    found = listed.stdout.splitlines()
+
+    def is_in_the_gate(test: str) -> bool:
+        return any(each == test or each.startswith((f"{test}[", f"{test}::")) for each in found)
+
+    left_out = {bug.name for bug in BUGS if not any(map(is_in_the_gate, bug.tests))}
+    assert left_out == {bug.name for bug in BUGS if bug.only_nightly}
 
 
 def test_there_are_enough_and_each_has_its_turn() -> None:

@@ -151,6 +151,11 @@ def callback_rate_limit_key(callback: Callback) -> str:
     return f"{CALLBACK} {callback_place(callback)}"
 
 
+def called_place(delivery: Delivery) -> str:
+    """The host and port that a callback calls."""
+    return delivery.rate_limit_key.removeprefix(f"{CALLBACK} ")
+
+
 def made_stale(delivery: Delivery, now: datetime) -> Delivery:
     """The same delivery once its question has ended.
 

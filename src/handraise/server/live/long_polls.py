@@ -98,7 +98,8 @@ class _Rest:
                     if len(self._ids) == 1:
                         settled = {self._ids[0]: await desk.wait(self._ids[0], timeout=self._patience)}
                     else:
-                        settled = dict([await desk.wait_any(self._ids, timeout=self._patience)])
+                        first, outcome = await desk.wait_any(self._ids, timeout=self._patience)
+                        settled = {first: outcome}
                 finally:
                     gone.remove_done_callback(end)
                     stopping.callbacks.discard(end)

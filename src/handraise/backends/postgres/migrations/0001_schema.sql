@@ -1012,8 +1012,8 @@ create table handraise.outbox (
 
 create policy seen_when_due on handraise.outbox for select to current_user using (true);
 
--- Attempts to reach people, and callbacks to askers. A callback is stored with its question and is due at its end. A delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is
--- left to do.
+-- Attempts to reach people, and callbacks to askers. A callback is stored with its question and is due at its end. A
+-- delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is left to do.
 create table handraise.deliveries (
     due_at        timestamptz,
     created_at    timestamptz not null,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from handraise.model.deliveries import Delivery, DeliveryReason, DeliveryStatus
+from handraise.model.deliveries import Delivery, DeliveryReason, DeliveryStatus, called_place
 from handraise.model.events import Event
 from handraise.model.evidence import PASSKEY_VOUCHED, VOUCHED
 from handraise.model.forms import Approval, Scope
@@ -196,7 +196,7 @@ def delivery_lines(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tup
             gettext(_TOLD[each.reason]).format(
                 recipient=recipient_name(each.recipient, viewer=me),
                 channel=channel_name(each.channel),
-                place=each.rate_limit_key.rpartition(" ")[2],
+                place=called_place(each),
             ),
             (visible_line(each.problem),) if why and each.problem else (),
             gettext(_STANDINGS[each.status]),
