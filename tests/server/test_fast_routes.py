@@ -115,3 +115,23 @@ async def test_a_request_that_goes_on_to_fastapi_counts_once(
     headers = bearer(await issuer.agent(workspace, "bot"))
     said = [await client.post(ASK, json={"prompt": 1}, headers=headers) for _ in range(3)]
     assert [each.status_code for each in said] == [422, 422, 429]
+
+
+async def test_only_the_asker_may_wait_for_a_question_that_the_server_still_knows(
+    client: httpx2.AsyncClient, issuer: Issuer, workspace: str, way: list[str]
+) -> None:
+    """Its asker need not read it first; everybody else is refused at once, as for any other question."""
+    del way
+    own = bearer(await issuer.agent(workspace, "bot"))
+    await issuer.person(workspace, "ana", role=Role.MEMBER)
+    asked = (await client.post(ASK, json={**GIVEN, "recipients": ["ana"]}, headers=own)).json()
+    path = f"{ASK}/{asked['id']}/outcome?wait=1ms"
+    waited = await client.get(path, headers=own)
+    assert (waited.status_code, waited.json()["status"]) == (200, "pending")
+    strangers = [
+        await issuer.agent(workspace, "other"),
+        await issuer.agent(f"{workspace}-2", "bot"),
+        await issuer.person(workspace, "eve", role=Role.MEMBER),
+    ]
+    for stranger in strangers:
+        assert (await client.get(path, headers=bearer(stranger))).status_code == 404
