@@ -1,8 +1,7 @@
 # The server of Handraise: docker build --tag handraise .
 
-ARG PYTHON=3.13
-
-FROM python:${PYTHON}-slim AS build
+# The base by its digest, which is the index of all architectures. Dependabot brings newer ones.
+FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b AS build
 WORKDIR /src
 RUN python -m venv /opt/build && python -m venv --without-pip /opt/handraise
 COPY pyproject.toml hatch_build.py README.md LICENSE requirements-build.txt requirements-image.txt ./
@@ -14,9 +13,9 @@ RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary :al
     && /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes --only-binary :all: \
         --no-binary http-ece --wheel-dir wheels --requirement requirements-image.txt \
     && /opt/build/bin/pip --python /opt/handraise/bin/python install --no-cache-dir --no-index --find-links wheels \
-        "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise,audit,passkeys]"
+        "$(echo dist/*.whl)[server,postgres,nats,oidc,scim,otel,fast,slack,email,ses,push,telegram,discord,teams,github,apprise,audit,passkeys,calendars,images,objects]"
 
-FROM python:${PYTHON}-slim
+FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Handraise" \

@@ -4,6 +4,8 @@ The server is `handraise serve` on PostgreSQL; the clients are bare sockets in t
 server for each client, its processor time for each client and minute, and how long after the call of answer the asker's
 stream or long poll hears of it while all others are connected.
 
+`--keys` says how many agents the clients are: an event is heard by every client of its agent.
+
 `calculated_*_per_core` is how many would take the whole processor time of one core, from the time that one takes: those
 that a machine can hold at once are fewer.
 """
@@ -33,8 +35,6 @@ from support.command import serving
 from support.database import own_database
 from support.raw_http import Caller
 
-KEYS = 64
-"""How many agents the clients are. Each event is heard by a client in so many."""
 OPENING = 64
 SETTLING = 2.0
 WITHIN = 60.0
@@ -84,9 +84,9 @@ def processor_time_of(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-async def credentials(address: str) -> tuple[list[str], str]:
-    """The keys of the agents, and the session of a person who answers."""
-    agents = [make_token(TokenKind.AGENT, "bench", secrets.token_bytes(32)) for _ in range(KEYS)]
+async def credentials(address: str, keys: int) -> tuple[list[str], str]:
+    """The keys of this many agents, and the session of a person who answers."""
+    agents = [make_token(TokenKind.AGENT, "bench", secrets.token_bytes(32)) for _ in range(keys)]
     person = make_token(TokenKind.SESSION, "bench", secrets.token_bytes(32))
     async with open_backend(address, connections=2) as backend:
         people = backend.directory
@@ -137,10 +137,10 @@ class Crowd:
 
     async def long_polls(self, count: int, seconds: float, events: int) -> dict[str, float]:
         """Measure this many long polls. Those that are woken are besides the others."""
-        questions = [await self._ask(number) for number in range(KEYS)]
+        questions = [await self._ask(number) for number in range(min(len(self._agents), count))]
 
         def request(number: int) -> bytes:
-            return self._head(f"/v1/questions/{questions[number % KEYS]}/outcome?wait=300s", number)
+            return self._head(f"/v1/questions/{questions[number % len(questions)]}/outcome?wait=300s", number)
 
         async with self._connected(count, request, b"", b"answered") as (_, opened):
 
@@ -159,7 +159,7 @@ class Crowd:
         self._caller.close()
 
     def _head(self, path: str, number: int) -> bytes:
-        token = self._agents[number % KEYS]
+        token = self._agents[number % len(self._agents)]
         return f"GET {path} HTTP/1.1\r\nhost: handraise\r\nauthorization: Bearer {token}\r\n\r\n".encode()
 
     @asynccontextmanager
@@ -230,19 +230,19 @@ class Crowd:
 
 async def measure(run: Run) -> None:
     """Measure a new server in each round, so that its memory is not that of the round before."""
-    count, events = run.options["clients"], run.options["events"]
+    count, keys, events = (run.options[name] for name in ("clients", "keys", "events"))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     for number in run.each_round():
         for kind in ("stream", "long_poll")[:: -1 if number % 2 else 1]:
             with tempfile.TemporaryDirectory() as folder:
                 async with own_database() as address:
-                    agents, person = await credentials(address)
+                    agents, person = await credentials(address, keys)
                     with serving(
                         address, Path(folder), stream_limit="0", trusted_proxies="127.0.0.1", heartbeat="15"
                     ) as server:
                         crowd = Crowd(server.address, server.process.pid, agents, person)
-                        await crowd.streams(KEYS, 0.1, 1)  # everything is imported and cached
+                        await crowd.streams(OPENING, 0.1, 1)  # everything is imported and cached
                         work = crowd.streams if kind == "stream" else crowd.long_polls
                         for name, value in (await work(count, run.seconds, events)).items():
                             run.note(
@@ -253,4 +253,13 @@ async def measure(run: Run) -> None:
 
 
 if __name__ == "__main__":
-    main(measure, {}, rounds=5, seconds=30.0, quick_seconds=3.0, clients=(2_000, 200), events=(50, 5))
+    main(
+        measure,
+        {},
+        rounds=5,
+        seconds=30.0,
+        quick_seconds=3.0,
+        clients=(2_000, 200),
+        keys=(64, 64),
+        events=(50, 5),
+    )

@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 
 import handraise
-from handraise import Approval, Desk, Question
+from handraise import Approval
+from handraise.testing import Person
 
 APPROVERS = ["ana", "bob", "cyd"]
 
@@ -44,22 +45,14 @@ async def worker(url: str, order: str, amount: int) -> None:
             send_refund(**action.arguments)
 
 
-async def asked(desk: Desk, order: str) -> Question:
-    """The question about an order, once a worker has asked it."""
-    while True:
-        if question := await desk.find_by_key(f"refund-{order}"):
-            return question
-        await asyncio.sleep(0.01)
-
-
 async def main(url: str) -> None:
     """Play the workers and the people, each at a desk of their own."""
-    async with handraise.open_desk(url, asker="refund-agent") as people:
+    async with handraise.open_desk(url, asker="refund-agent") as people, Person(people) as ana:
         print("A-17:")
         async with asyncio.TaskGroup() as both:
             both.create_task(worker(url, "A-17", 40))
             both.create_task(worker(url, "A-17", 40))
-            question = await asked(people, "A-17")
+            question = await ana.next_question()
             try:
                 await people.answer(question.id, "approve", by="refund-agent")
             except handraise.PermissionDenied:
@@ -72,7 +65,7 @@ async def main(url: str) -> None:
         print("B-99:")
         async with asyncio.TaskGroup() as one:
             one.create_task(worker(url, "B-99", 9_000))
-            question = await asked(people, "B-99")
+            question = await ana.next_question()
             await people.answer(question.id, "approve", by="ana")
             denial = {"decision": "deny", "reason": "too much"}
             await people.answer(question.id, denial, by="bob")

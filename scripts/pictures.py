@@ -89,7 +89,11 @@ def take_pictures(folder: Path, names: Sequence[str] = NAMES) -> None:
 async def _take(folder: Path, names: Sequence[str]) -> None:
     with TemporaryDirectory(prefix="handraise-pictures-") as scratch:
         url = f"sqlite:///{Path(scratch) / 'scene.db'}"
-        async with open_scene(url) as scene, _serving(scene) as address, _browser(Path(scratch)) as browser:
+        async with (
+            open_scene(url) as scene,
+            _serving(scene) as address,
+            open_browser(Path(scratch)) as browser,
+        ):
             for name in names:
                 if name == "terminal":
                     await _terminal(browser, folder / "terminal.png", scene, url)
@@ -183,7 +187,7 @@ def _at_terminal(question_id: str, url: str) -> str:
 
 def _drawn(screen: Screen, title: str) -> str:
     """A screen as a page."""
-    lines = "\n".join("".join(_spans(line)) for line in screen.cells)
+    lines = terminal_lines(screen.cells)
     return f"""<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; background: transparent; }}
 main {{ width: max-content; border-radius: 10px; background: #1d2027; color: {_COLOURS["default"]}; }}
@@ -191,6 +195,11 @@ header {{ padding: 10px 14px; color: #9aa2af; font: 13px system-ui; text-align: 
 header::before {{ content: "● ● ●"; float: left; letter-spacing: 2px; color: #4b5261; }}
 pre {{ margin: 0; padding: 4px 20px 20px; font: 14px/1.35 ui-monospace, "DejaVu Sans Mono", monospace; }}
 </style><main><header>{html.escape(title)}</header><pre>{lines}</pre></main>"""
+
+
+def terminal_lines(cells: Sequence[Sequence[tuple[str, str, bool]]]) -> str:
+    """The lines of a terminal as HTML."""
+    return "\n".join("".join(_spans(line)) for line in cells)
 
 
 def _spans(line: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
@@ -208,7 +217,8 @@ async def _serving(scene: Scene) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _browser(scratch: Path) -> AsyncIterator[Browser]:
+async def open_browser(scratch: Path) -> AsyncIterator[Browser]:
+    """Debian's Chromium, with fonts as they are on most screens."""
     fonts = scratch / "fonts.conf"
     fonts.write_text(_FONTS)
     with _environment("FONTCONFIG_FILE", str(fonts)):

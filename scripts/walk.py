@@ -1,6 +1,6 @@
-"""Walks the tutorial in a clean virtual environment: `python -m scripts.walk [PART …]`.
+"""Walks the README and the tutorial in a clean virtual environment: `python -m scripts.walk [PART …]`.
 
-It builds the wheel, makes a new environment in a temporary folder, and runs every command of the tutorial there, in
+It builds the wheel, makes a new environment in a temporary folder, and runs every command of the pages there, in
 order, with the browser and the keys where the page says so. `pip install handraise` installs the wheel that was built;
 its dependencies come from the index that pip is configured with. What a page shows is compared with what is printed.
 """
@@ -23,7 +23,9 @@ from support.page_runner import Stranger
 from support.page_scenes import SCENES
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("first-question", "answer-as-a-person", "approve-an-action", "production")
+PARTS = ("README", "first-question", "answer-as-a-person", "approve-an-action", "production")
+UVX = "uvx "
+"""What the release tries: there is no index here that has this version."""
 ACTIVE = "source .venv/bin/activate"
 
 
@@ -39,7 +41,7 @@ def main(*parts: str) -> None:
 
 
 def _walk(part: str, place: Path, wheel: Path, *, new: bool) -> None:
-    page = DOCS / "tutorial" / f"{part}.md"
+    page = ROOT / "README.md" if part == "README" else DOCS / "tutorial" / f"{part}.md"
     _say(f"\n{part}")
     stranger = _stranger(place, wheel)
     began = time.monotonic()
@@ -48,9 +50,11 @@ def _walk(part: str, place: Path, wheel: Path, *, new: bool) -> None:
         with scene(stranger) if scene else nullcontext():
             if new and ACTIVE not in page.read_text(encoding="utf-8"):
                 stranger.give("python3 -m venv .venv", "")
+            titles = {block.title for block in blocks_of(page) if block.language == "console"}
             for block in blocks_of(page):
                 if block.language == "console" and (stranger.folder / ".venv").exists():
-                    stranger.terminal(block.title).adopt(ACTIVE)
+                    for title in titles:
+                        stranger.terminal(title).adopt(ACTIVE)
                 stranger.read(block)
     finally:
         stranger.leave()
@@ -81,6 +85,7 @@ def _stranger(place: Path, wheel: Path) -> Stranger:
         _say(f"{seconds:7.1f} s  {command.splitlines()[0]}")
 
     stranger = Stranger(here, environment, {"8765": port}, told=told, soon=600.0)
+    stranger.excused = lambda command: command.startswith(UVX)
     stranger.rewritten = lambda line: re.sub(
         r'pip install "?handraise(\[[\w,]+\])?"?', rf'pip install "{wheel}\1"', line
     )

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -117,16 +117,22 @@ class Serving:
 
 @contextlib.contextmanager
 def serving(
-    url: str, folder: Path, *line: str, files: int | None = None, **settings: str
+    url: str,
+    folder: Path,
+    *line: str,
+    files: int | None = None,
+    program: Sequence[str] = ("-m", "handraise"),
+    patience: float = SOON,
+    **settings: str,
 ) -> Iterator[Serving]:
     """`handraise serve` at a free port; killed at the end unless it has stopped by itself.
 
-    With `files`, it may have at most that many open files.
+    With `files`, it may have at most that many open files. `program` is what Python runs.
     """
     log_file = folder / f"log-{time.monotonic_ns()}"
     with log_file.open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "handraise", "serve", "--port", "0", *line],
+            [sys.executable, *program, "serve", "--port", "0", *line],
             env=environment(url, **{"log_format": "json", "rate_limit": "1000000/second", **settings}),
             stdout=subprocess.PIPE,
             stderr=log,
@@ -135,7 +141,7 @@ def serving(
         )
     try:
         assert process.stdout is not None
-        until = time.monotonic() + SOON
+        until = time.monotonic() + patience
         while '"event": "listening"' not in log_file.read_text():
             assert process.poll() is None, f"it did not start:\n{log_file.read_text()}"
             assert time.monotonic() < until, "it takes too long to start"

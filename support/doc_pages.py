@@ -82,5 +82,5 @@ def rows_of(page: Path) -> Iterator[list[str]]:
             yield cells
 
 
-# Pages of integrations show whole programs that run in the environment of the frameworks: tests/integrations.
-FOREIGN = [page for page in PAGES if page.parent == DOCS / "integrations"]
+# These pages show whole programs that run in the environment of the frameworks: tests/integrations.
+FOREIGN = [page for page in PAGES if page.parent in (DOCS / "integrations", DOCS / "coming-from")]

@@ -15,8 +15,9 @@ CELLS = {
     "several at once": "two questions are pending in one run, answered in reverse order, each reaching its own call",
     "asks once": "retried or replayed code asks the same question, and not another one",
     "other endings": "declined and expired reach the model as such, and are never taken for an answer",
-    "asks back": "a person asks something about the question, the model replies (in temporal, dbos, restate, a2a, llama-index "
-    "and smolagents the program), and the same question goes on; the page of each says about which questions",
+    "asks back": "a person asks something about the question, the model replies (in temporal, dbos, restate, airflow, prefect, "
+    "a2a, llama-index, smolagents and crewai the program), and the same question goes on; the page of each says about which "
+    "questions",
     "sends back": "a person sends a question or an action back with a reason, which reaches the model or the program; nothing "
     "is executed, and what is asked again is asked anew",
 }
@@ -32,9 +33,14 @@ INTEGRATIONS = (
     "temporal",
     "dbos",
     "restate",
+    "airflow",
+    "prefect",
     "a2a",
     "google-adk",
     "agent-framework",
     "llama-index",
     "smolagents",
+    "strands",
+    "agno",
+    "crewai",
 )

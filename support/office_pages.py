@@ -32,6 +32,8 @@ NOT_A_PAGE = {
     "/q/{token}/frame": "a page behind a link: tests/server/inbox/test_browser_embedded.py",
     "/q/{token}/status": "a document for programs",
     "/sign-in/link": "a page behind a link: tests/server/inbox/test_browser_access.py",
+    "/me/connect/{token}": "a page behind a link: tests/server/inbox/test_browser_connect.py",
+    "/admin/addresses/find": "a page of a server with Slack: tests/server/inbox/test_browser_connect.py",
     "/setup": "a page of a server without administrators: tests/server/inbox/test_browser_admin.py",
 }
 """Routes that are not looked at, and why."""

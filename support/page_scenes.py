@@ -13,10 +13,11 @@ import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from joserfc.jwk import RSAKey
 from playwright.sync_api import sync_playwright
 
 from handraise import Approval, Choice, Provenance, Responder, open_desk
@@ -32,7 +33,7 @@ from support.chromium import ARGUMENTS
 from support.database import POSTGRES, create_database, drop_database
 from support.doc_pages import DOCS, ROOT
 from support.free_port import free_port
-from support.page_runner import Stranger
+from support.page_runner import SOON, Stranger, sit_down
 from support.terminal import ENTER
 
 HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
@@ -211,6 +212,20 @@ def without_a_database(stranger: Stranger) -> Iterator[None]:
         _tidy_up(stranger)
 
 
+@contextlib.contextmanager
+def with_a_full_file(stranger: Stranger) -> Iterator[None]:
+    """The same, and questions in a file."""
+
+    async def ask() -> None:
+        async with open_desk(f"sqlite:///{stranger.folder / 'questions.db'}") as desk:
+            asked = [await desk.post(f"Question {number}?") for number in range(3)]
+            await desk.answer(asked[0].id, "yes", by="ana")
+
+    with without_a_database(stranger):
+        asyncio.run(ask())
+        yield
+
+
 def _name_the_database(stranger: Stranger, address: str) -> None:
     place, role = urlsplit(address), f"somebody_{uuid.uuid4().hex[:8]}"
     host, port = place.hostname or "127.0.0.1", str(place.port or 5432)
@@ -283,6 +298,27 @@ def with_a_browser(stranger: Stranger) -> Iterator[None]:
     yield
 
 
+@contextlib.contextmanager
+def with_somebody_in_another_terminal(stranger: Stranger) -> Iterator[None]:
+    """Somebody who answers in the inbox of a terminal while a program waits."""
+
+    def answer(stranger: Stranger) -> None:
+        keys = [
+            ("Which strategy?", ENTER),
+            ("Blue-green", "2"),
+            ("❯ 2", ENTER),
+            ("Nothing is waiting", ""),
+        ]
+        sitting.append(pool.submit(sit_down, "handraise inbox", stranger.terminal("Another terminal"), keys))
+
+    sitting: list[Future[None]] = []
+    stranger.acts["$ python deploy.py"] = answer
+    with ThreadPoolExecutor(1) as pool:
+        yield
+    for each in sitting:
+        each.result(SOON)
+
+
 def answer_in_the_browser(stranger: Stranger) -> None:
     """Sign in with the link that was printed, open the question, and answer it."""
     link = re.findall(r"http\S+hrl_[\w-]+", stranger.said)[-1]
@@ -292,6 +328,9 @@ def answer_in_the_browser(stranger: Stranger) -> None:
         tab.goto(link)
         tab.get_by_role("button", name="Sign in").click()
         tab.get_by_text("Which strategy for release 4.2?").first.click()
+        tab.locator(
+            "[data-pane] [data-question]:not([data-just-shown])"
+        ).wait_for()  # it ignores clicks before
         tab.get_by_label("Canary").check()
         tab.get_by_role("button", name="Send the answer").click()
         tab.get_by_role("status").filter(has_text="Answered").first.wait_for()
@@ -305,6 +344,14 @@ def with_a_pager(stranger: Stranger) -> Iterator[None]:
     stranger.acts["$ handraise serve"] = lambda it: it.terminal("Agent").interrupt()
     with without_a_database(stranger):
         yield
+
+
+@contextlib.contextmanager
+def with_a_github_app(stranger: Stranger) -> Iterator[None]:
+    """The private key that GitHub lets people download."""
+    key = RSAKey.generate_key(2048)
+    (stranger.folder / "github-app.pem").write_bytes(key.as_pem(private=True))
+    yield
 
 
 def _drop(address: str) -> None:
@@ -324,16 +371,20 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     **dict.fromkeys(HOW_TO.glob("reach-people*.md"), with_people),
     HOW_TO / "answer-in-the-terminal.md": with_a_server,
     HOW_TO / "embed-a-question.md": with_a_server,
+    HOW_TO / "gate-a-deployment.md": with_a_github_app,
     REFERENCE / "cli.md": with_somebody,
-    ROOT / "README.md": with_people,
+    ROOT / "README.md": with_somebody_in_another_terminal,
     HOW_TO / "run-a-server.md": with_the_repository,
     HOW_TO / "write-a-channel.md": with_people,
     HOW_TO / "audit.md": with_a_mount,
+    HOW_TO / "provision-people.md": with_people,
     HOW_TO / "stop-an-agent.md": with_people,
+    HOW_TO / "use-answers-for-evaluation.md": with_people,
     HOW_TO / "approve-with-a-passkey.md": with_a_passkey,
     HOW_TO / "write-a-policy.md": with_a_policy,
     HOW_TO / "run-on-postgresql.md": with_tables,
     HOW_TO / "back-up-and-restore.md": with_a_database,
+    HOW_TO / "move-to-postgresql.md": with_a_full_file,
     HOW_TO / "upgrade.md": with_a_database,
     HOW_TO / "rotate-keys.md": with_a_server,
     HOW_TO / "wake-up-over-nats.md": with_a_database,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import uvicorn
 
+from handraise.model.durations import Span
 from handraise.server import ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 
@@ -31,7 +32,7 @@ class SharedClock(ManualClock):
         self._path = path
         self._write()
 
-    def advance(self, span: timedelta) -> None:
+    def advance(self, span: Span) -> None:
         """Move the clock forward, there too."""
         super().advance(span)
         self._write()

@@ -28,7 +28,7 @@ from support.database import own_database
 
 ROOT = Path(__file__).parent.parent
 TABLES = ("questions", "inbox", "events")
-OWN = ["id", "question_id", "asked_at", "settled_at", "at", "number", "transaction"]
+OWN = ["id", "question_id", "asked_at", "settled_at", "at", "number", "place", "transaction"]
 """What is each row's own, whoever wrote it."""
 
 Writer = Callable[[str, bare.Pair], Awaitable[object]]

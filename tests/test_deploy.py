@@ -36,6 +36,7 @@ import handraise
 from handraise.desk_factory import open_backend
 from handraise.server import ServerSettings
 from handraise.server.observability import Metrics
+from scripts import image
 from support.free_port import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,6 +104,7 @@ def run(*command: str | Path, **options: Any) -> str:
 
 def test_every_setting_that_is_named_exists() -> None:
     known = {f"HANDRAISE_{name.upper()}" for name in ServerSettings.model_fields}
+    known |= {f"{name}_FILE" for name in known}
     known.add("HANDRAISE_KEY")  # of an agent, not of a server
     named = {
         (name_of(path), name)
@@ -139,7 +141,9 @@ def command_lines() -> Iterator[tuple[str, list[str]]]:
     for path, text in texts().items():
         # At the beginning of a command, after its variables, after a path: not in the middle of a sentence.
         for line in re.findall(
-            r"(?:^\$ (?:.*[ /])?|ExecStart=\S+/|`)handraise ((?:-|[a-z])[^`\n|>#]*)", text, re.MULTILINE
+            r"(?:^\$ (?!helm )(?:.*[ /])?|ExecStart=\S+/|`)handraise ((?:-|[a-z])[^`\n|>#]*)",
+            text,
+            re.MULTILINE,
         ):
             yield name_of(path), shlex.split(line)
     yield "Dockerfile", json.loads(last(final_stage(), "CMD").value)
@@ -240,11 +244,15 @@ def test_the_image_listens_to_the_outside_and_says_where() -> None:
     assert str(folder) == last(final_stage(), "WORKDIR").value, "a volume there keeps the data"
 
 
+def test_the_base_of_the_image_is_one_and_known_by_its_digest() -> None:
+    (base,) = {each.value.split()[0] for each in instructions() if each.name == "FROM"}
+    assert re.fullmatch(r"python:3\.\d+-slim@sha256:[0-9a-f]{64}", base)
+
+
 def test_the_extras_of_the_image_exist() -> None:
-    asked = re.findall(r"\.whl\)\[([\w,]+)\]", DOCKERFILE.read_text(encoding="utf-8"))
-    (extras,) = (set(each.split(",")) for each in asked)
+    extras = set(image.extras())
     assert extras <= set(PROJECT["optional-dependencies"])
-    assert extras >= {"server", "postgres"}
+    assert extras >= {"server", "postgres", "nats", "calendars", "images", "objects"}
 
 
 @pytest.fixture(scope="module")
@@ -284,10 +292,9 @@ def test_the_image_and_releases_are_made_of_files_whose_hashes_are_known() -> No
         for name, (version, files) in locked(file).items():
             assert files, f"{file}: {name} has no hash"
             assert versions.get(name, version) == version, f"{file}: we test with {name} {versions[name]}"
-    (extras,) = re.findall(r"\.whl\)\[([\w,]+)\]", DOCKERFILE.read_text(encoding="utf-8"))
     wanted = [
         *PROJECT["dependencies"],
-        *(each for extra in extras.split(",") for each in PROJECT["optional-dependencies"][extra]),
+        *(each for extra in image.extras() for each in PROJECT["optional-dependencies"][extra]),
     ]
     names = {plain(re.split(r"[\[<>=;~! ]", each)[0]) for each in wanted}
     assert names <= {*locked("requirements-image.txt")}, "see the head of requirements-image.txt"
@@ -311,8 +318,9 @@ def is_ignored(path: str) -> bool:
 
 
 def test_passwords_get_neither_into_the_image_nor_into_git() -> None:
-    assert ".env" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
-    assert is_ignored(".env")
+    for file in (".env", *(each["path"] for each in compose()["services"]["server"]["env_file"])):
+        assert file in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+        assert is_ignored(file)
     assert is_ignored(".git")
     assert not is_ignored("src")
 
@@ -342,10 +350,9 @@ def test_the_build_stage_makes_a_server_that_is_ready(context: Path, tmp_path: P
     assert where.startswith(str(home))
     store = f"sqlite:///{tmp_path / 'handraise.db'}"
     with served(tmp_path, command=home / "bin" / "handraise", HANDRAISE_URL=store) as (url, _):
-        connection = HTTPConnection(urlsplit(url).netloc, timeout=SOON)
-        connection.request("GET", "/readyz")
-        assert connection.getresponse().status == 200
-        connection.close()
+        command = ["env", "-u", "HANDRAISE_SEED", f"HANDRAISE_URL={store}", str(home / "bin" / "handraise")]
+        assert "answered by" in image.probe(url, command)[-1]
+    run(home / "bin" / "python", "-c", "import holidays, icalendar, nats, obstore, PIL", cwd=tmp_path)
 
 
 @pytest.mark.slow("starts a server and three processes; tests/server/test_health.py has what they ask")
@@ -428,7 +435,12 @@ def served(folder: Path, *, command: Path | None = None, **settings: str) -> Ite
     """`handraise serve` with these settings, once it is ready; gives its address and what it said."""
     port = free_port()
     log = folder / "said"
-    environment = os.environ | settings | {"HANDRAISE_PORT": str(port), "HOME": str(folder)}
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("HANDRAISE_")},
+        **settings,
+        "HANDRAISE_PORT": str(port),
+        "HOME": str(folder),
+    }
     with log.open("w") as said:
         process = subprocess.Popen(
             [command or tool("handraise"), "serve"],
@@ -626,7 +638,9 @@ def test_the_kustomization_has_every_manifest_but_the_example_of_a_secret() -> N
 def test_the_kustomization_names_the_image_of_this_release() -> None:
     (image,) = kustomization()["images"]
     assert (image["name"], image["newTag"]) == ("handraise", handraise.__version__)
-    assert {pod["containers"][0]["image"] for pod in pods().values()} == {"handraise"}
+    assert {pod["containers"][0]["image"] for pod in pods().values()} == {
+        f"handraise:{handraise.__version__}"
+    }
 
 
 @pytest.mark.parametrize("name", ["handraise", "handraise-migrate"])

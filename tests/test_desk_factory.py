@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
@@ -18,7 +17,7 @@ from handraise import InvalidQuestion, PermissionDenied, Responder, StoreUnavail
 from handraise.desk_factory import default_address, open_backend
 from handraise.errors import DeskClosed, SchemaMismatch, UnknownAddress
 from handraise.model.identities import Role
-from handraise.testing import StandIn
+from handraise.testing import Person
 
 
 @pytest.mark.parametrize(
@@ -150,14 +149,18 @@ async def test_a_question_has_its_page_where_the_address_of_a_server_is_known(
     caplog.set_level("INFO", "handraise")
     async with open_desk("memory:") as desk:
         assert (await desk.post("Which?")).url is None
-        await asyncio.gather(desk.ask("Secret?", recipients=["ana"], key="k"), StandIn(desk).answer("a", "b"))
+        async with Person(desk) as ana:
+            ana.script("a", "b")
+            await desk.ask("Secret?", recipients=["ana"], key="k")
     monkeypatch.setenv("HANDRAISE_PUBLIC_URL", "https://questions.example.com/")
     async with open_desk("memory:", new_id=lambda: "q-1") as desk:
-        got = await asyncio.gather(desk.ask("Secret?", key="k"), StandIn(desk).answer("a"))
+        async with Person(desk) as ana:
+            ana.script("a")
+            await desk.ask("Secret?", key="k")
         page = "https://questions.example.com/questions/q-1"
         found = await desk.find_by_key("k")
         assert found is not None
-        for question in (got[1], found, await desk.get("q-1"), *(await desk.list_settled()).items):
+        for question in (*ana.asked, found, await desk.get("q-1"), *(await desk.list_settled()).items):
             assert question.url == page
     said = [record.getMessage() for record in caplog.records if "waits for" in record.getMessage()]
     assert "waits for ana: answer it with: handraise answer " in said[0]

@@ -25,7 +25,6 @@ from handraise import (
     open_desk,
 )
 from handraise.errors import UnknownAddress
-from handraise.testing import StandIn
 
 
 def refund(order: int) -> None:
@@ -193,17 +192,3 @@ async def test_a_span_may_be_written_as_people_write_it(written: str, meant: tim
         assert (asked.timeline.remind, asked.timeline.escalate[0].after) == ((meant,), meant)
         assert asked.undo_for == 5
         assert Approval.of("pay", remember_for=written).remember_for == meant.total_seconds()
-
-
-async def test_a_stand_in_answers_what_it_is_asked_and_says_if_nobody_asks() -> None:
-    async with open_desk("memory:") as desk:
-        person = StandIn(desk, by="ana")
-        await desk.post("Not for ana?", recipients=["bob"])
-        got = await asyncio.gather(desk.ask("One?"), person.answer("a"))
-        assert (got[0], got[1].outcome.by) == ("a", "ana")  # type: ignore[union-attr]  # it was answered
-        declined = await desk.post("Two?")
-        assert (await person.decline("no time")).id == declined.id
-        with pytest.raises(TimeoutError, match=r"Nobody asked 'ana' anything within 0.01 seconds"):
-            await StandIn(desk, patience=0.01).next_question()
-        with pytest.raises(ValueError, match="Say what the person answers"):
-            await person.answer()

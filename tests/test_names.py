@@ -30,12 +30,20 @@ SHARED = {
         "ledger",
         "passkeys",
         "policies",
+        "provisioned",
         "saved_views",
         "standing_answers",
         "outbox",
         "store",
     },
-    "the same part of two SQL backends": {"connections", "durability", "executor", "search_index"},
+    "the same part of two SQL backends": {
+        "connections",
+        "copy_end",
+        "copy_note",
+        "durability",
+        "executor",
+        "search_index",
+    },
     "the same part of each chat service": {
         "api",
         "interactions",
@@ -56,7 +64,7 @@ SHARED = {
 }
 """Why modules may have one basename, and which."""
 
-GERUNDS = {"blocking", "drafting", "fuzzing", "polling", "routing", "standing", "working"}
+GERUNDS = {"blocking", "drafting", "fuzzing", "monitoring", "polling", "routing", "standing", "working"}
 """Words of the industry that end in -ing."""
 
 METAPHORS = {

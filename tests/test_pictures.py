@@ -30,9 +30,9 @@ def test_every_picture_is_there_and_the_readme_shows_some() -> None:
     for picture in FOLDER.glob("*.png"):
         assert min(size_of(picture)) > 300
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.findall(r'<img src="docs/images/([a-z]+)\.png"[^>]* alt="[^"]{20,}">', readme)
+    shown = re.findall(r'<img src="docs/images/([a-z]+\.(?:png|gif))"[^>]* alt="[^"]{20,}">', readme)
     assert len(shown) >= 2
-    assert all((FOLDER / f"{name}.png").is_file() for name in shown)
+    assert all((FOLDER / name).is_file() for name in shown)
 
 
 @pytest.mark.slow(

@@ -174,7 +174,7 @@ async def _callback_before(stage: Stage, client: Client) -> None:
 async def _callback(stage: Stage, client: Client) -> None:
     """A question with a callback, and the same again: it is never stored without its callback."""
     assert stage.engine is not None
-    stage.engine.callback_sender = _AnyHost()
+    stage.engine.callback_senders = {"webhook": _AnyHost()}
     secret = "whsec_" + "c2VjcmV0" * 5
     for name in ("called", "called"):
         question = await stage.ask(client, name, callback=Callback("https://agent.example/", secret))

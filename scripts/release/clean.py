@@ -23,7 +23,7 @@ class Bound:
 
 
 BOUNDS = {
-    "core": Bound((), packages=5, megabytes=12),
+    "core": Bound((), packages=5, megabytes=16),
     "cli": Bound(("cli",), packages=21, megabytes=27),
     "server": Bound(("server",), packages=38, megabytes=36),
 }

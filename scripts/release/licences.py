@@ -22,18 +22,24 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "reference" / "licences.md"
 FRAMEWORKS = ROOT / ".venv-integrations" / "bin" / "python"
+SEPARATE = ROOT / ".venv-separate" / "bin" / "python"
 CORE = "core"
 FOREIGN = frozenset(
     {
         "a2a",
         "agent-framework",
+        "agno",
         "agui",
         "claude",
         "dbos",
         "google-adk",
+        "langfuse",
         "langgraph",
+        "langsmith",
         "llama-index",
         "mcp",
+        "mlflow",
+        "notebook",
         "openai-agents",
         "pydantic-ai",
         "restate",
@@ -42,6 +48,13 @@ FOREIGN = frozenset(
     }
 )
 """The extras of frameworks: `.ci/run` installs them in that environment, and the others in ours."""
+ALONE = {
+    "airflow": ROOT / ".venv-airflow" / "bin" / "python",
+    "crewai": SEPARATE,
+    "prefect": ROOT / ".venv-prefect" / "bin" / "python",
+    "strands": SEPARATE,
+}
+"""The extras that do not fit beside those, and where `.ci/run` installs each of them, nightly."""
 
 COPYLEFT = re.compile(r"\b(A?GPL|LGPL|MPL|EPL|EUPL|CDDL|OSL)\b|copyleft|GNU", re.IGNORECASE)
 """Copyleft licences, weak or strong: they ask for something in return when the package is passed on."""
@@ -68,13 +81,16 @@ SPDX = {
     "Python Software Foundation License": "PSF-2.0",
 }
 
+# These packages state nothing; the licence is in their repository, https://github.com/crewAIInc/crewAI.
+IN_REPOSITORY = dict.fromkeys(("crewai", "crewai-cli", "crewai-core"), "MIT")
+
 _FEW = 40
 """A field with more letters contains the whole licence text."""
 
 _HEAD = """# Licences
 
 Made by `python -m scripts.release licences`. Every package that `pip install handraise` and each of its extras bring,
-for the versions in `constraints.txt` and `constraints-integrations.txt` on Linux and Python 3.11, with the licence that it
+for the versions in the `constraints*.txt` files on Linux and Python 3.11, with the licence that it
 states. Handraise itself is Apache-2.0. `tests/release/test_licences.py` compares this page with what is installed.
 """
 
@@ -129,7 +145,8 @@ def licence_of(about: metadata.Distribution) -> str:
         return " OR ".join(sorted({SPDX.get(each, each) for each in classified}))
     text = next((_text(file) for file in about.files or () if "licen" in str(file).lower()), "")
     return next(
-        (SPDX[name] for name in ("MIT License", "Apache License, Version 2.0") if name in text), "not stated"
+        (SPDX[name] for name in ("MIT License", "Apache License, Version 2.0") if name in text),
+        IN_REPOSITORY.get(canonicalize_name(about.name), "not stated"),
     )
 
 
@@ -144,12 +161,20 @@ def is_copyleft(licence: str) -> bool:
     return all(COPYLEFT.search(choice) for choice in re.split(r"\bOR\b", licence))
 
 
-def everywhere() -> dict[str, dict[str, str]]:
-    """The parts installed here and in the environment of the frameworks."""
-    line = [str(FRAMEWORKS), str(Path(__file__).resolve())]
+def installed_with(python: Path) -> dict[str, dict[str, str]]:
+    """The same for the environment of this interpreter."""
+    line = [str(python), str(Path(__file__).resolve())]
     done = subprocess.run(line, capture_output=True, text=True, check=True)  # noqa: S603 -- our own file
-    there = {part: found for part, found in json.loads(done.stdout).items() if part in FOREIGN}
-    return {**there, **{part: found for part, found in installed().items() if part not in FOREIGN}}
+    found: dict[str, dict[str, str]] = json.loads(done.stdout)
+    return found
+
+
+def everywhere() -> dict[str, dict[str, str]]:
+    """The parts installed here, in the environment of the frameworks, and in those of what stands alone."""
+    there = {part: found for part, found in installed_with(FRAMEWORKS).items() if part in FOREIGN}
+    alone = {part: installed_with(python)[part] for part, python in ALONE.items()}
+    elsewhere = {*FOREIGN, *ALONE}
+    return {**there, **alone, **{part: found for part, found in installed().items() if part not in elsewhere}}
 
 
 def page(found: Mapping[str, Mapping[str, str]]) -> str:

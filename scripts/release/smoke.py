@@ -103,7 +103,7 @@ def asks_and_answers(clean: Clean, _wheel: Path, folder: Path) -> None:
 
     # The server has its own environment: the one that runs this check.
     whole = [sys.executable, "-m", "handraise"]
-    with _started(whole, "serve", folder, lasts=10 * SOON) as said:
+    with started(whole, "serve", folder, lasts=10 * SOON) as said:
         server = said(r"https?://[\w.:]+")
         key = json.loads(_ended(whole, "keys", "create", "deployer", "--json", folder=folder).stdout)["key"]
         _ended(whole, "people", "add", "ana", folder=folder)
@@ -176,7 +176,7 @@ def _command(clean: Clean) -> list[str]:
 
 def serves(clean: Clean, _wheel: Path, folder: Path) -> None:
     """`handraise serve` answers, shows its page, and stops when it is told to."""
-    with _started(_command(clean), "serve", folder) as said:
+    with started(_command(clean), "serve", folder) as said:
         address = said(r"https?://[\w.:]+")
         for path, wanted in (
             ("/healthz", "alive"),
@@ -190,7 +190,7 @@ def serves(clean: Clean, _wheel: Path, folder: Path) -> None:
 
 def plays(clean: Clean, _wheel: Path, folder: Path) -> None:
     """`handraise demo` says where to go, and leaves nothing behind."""
-    with _started(_command(clean), "demo", folder) as said:
+    with started(_command(clean), "demo", folder) as said:
         said(r"token=\S+")
 
 
@@ -202,15 +202,20 @@ CHECKS: dict[str, tuple[Callable[[Clean, Path, Path], None], ...]] = {
 
 
 @contextmanager
-def _started(
-    handraise: list[str], command: str, folder: Path, *, lasts: float = SOON
+def started(
+    handraise: list[str],
+    command: str,
+    folder: Path,
+    *,
+    lasts: float = SOON,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Callable[[str], str]]:
     """A command that runs until it is told to stop; gives what it prints, until something is there."""
     line = [*handraise, command, "--port", "0"]
     process = subprocess.Popen(  # noqa: S603 -- our own line
         line,
         cwd=folder,
-        env=strange_environment(folder),
+        env={**strange_environment(folder), **(settings or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

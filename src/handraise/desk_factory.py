@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypedDict, Unpack
 
+from handraise.backends.sql.store_copy import CopyEnd
 from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
@@ -24,6 +25,7 @@ from handraise.model.errors import UnknownAddress
 from handraise.model.receipts import ReceiptSigner
 from handraise.ports import Backend, Blobs, Bus, Clock, Directory, Files, IdFactory, Policies, Store
 from handraise.ports.desk import Desk
+from handraise.ports.store import StatementSpan
 from handraise.wire.credentials import Credentials
 
 
@@ -269,6 +271,7 @@ async def open_backend(
     confined: bool | None = None,
     anywhere: bool = False,
     files: str | None = None,
+    statement_span: StatementSpan | None = None,
 ) -> AsyncIterator[Backend]:
     """Open the store, bus and directory at an address that is not a server's.
 
@@ -277,7 +280,8 @@ async def open_backend(
     pooler in between. `confined` says whether the database itself must keep workspaces apart; with None that
     depends on the role that is used to log in. `anywhere` says whether a schema may be created in
     PostgreSQL's own default database. `files`, else `HANDRAISE_FILES`, is where the bytes of files are: a folder, or
-    the address of object storage such as `s3://bucket/prefix`; without it, in the database.
+    the address of object storage such as `s3://bucket/prefix`; without it, in the database. `statement_span` traces
+    the statements of PostgreSQL.
     """
     if bus is None and address != "memory:":
         bus = os.environ.get("HANDRAISE_BUS") or None
@@ -292,6 +296,7 @@ async def open_backend(
                 listen=listen,
                 confined=confined,
                 anywhere=anywhere,
+                statement_span=statement_span,
             )
         )
         if isinstance(bus, str):
@@ -330,6 +335,7 @@ def _backend_at(
     listen: str | None,
     confined: bool | None,
     anywhere: bool,
+    statement_span: StatementSpan | None,
 ) -> AbstractAsyncContextManager[Backend]:
     # Import only what the address needs: drivers are extras.
     scheme, _, rest = address.partition(":")
@@ -353,6 +359,7 @@ def _backend_at(
             listen=listen,
             confined=confined,
             anywhere=anywhere,
+            statement_span=statement_span,
         )
     if scheme == "postgresql+shards":
         from handraise.backends.shards import open_shards  # noqa: PLC0415 -- asyncpg is an extra
@@ -361,8 +368,30 @@ def _backend_at(
             raise ValueError(
                 "Each shard is listened to at its own address: HANDRAISE_LISTEN_URL is for one database."
             )
-        return open_shards(address, clock=clock, connections=connections, confined=confined)
+        return open_shards(
+            address, clock=clock, connections=connections, confined=confined, statement_span=statement_span
+        )
     raise UnknownAddress(address)
+
+
+@asynccontextmanager
+async def open_copy_end(address: str, *, may_create: bool) -> AsyncIterator[CopyEnd]:
+    """The store at an address as one end of a copy, open for nobody else; it is only made if it may be."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "sqlite" and rest.startswith("///") and rest != "///":
+        from handraise.backends.sqlite.copy_end import open_sqlite_copy  # noqa: PLC0415 -- only what is needed
+
+        async with open_sqlite_copy(_sqlite_file(address), may_create=may_create) as file:
+            yield file
+    elif scheme in ("postgresql", "postgres"):
+        from handraise.backends.postgres.copy_end import (  # noqa: PLC0415 -- asyncpg is an extra
+            open_postgres_copy,
+        )
+
+        async with open_postgres_copy(address, may_create=may_create) as database:
+            yield database
+    else:
+        raise UnknownAddress(address, use="A copy is between sqlite:///file.db and postgresql://….")
 
 
 def _sqlite_file(address: str) -> Path:

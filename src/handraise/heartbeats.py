@@ -161,13 +161,23 @@ class Heartbeats:
         except DeskClosed:
             raise
         except (StoreUnavailable, TooManyRequests) as error:
-            _log.warning("the store could not be told who still waits; trying again: %s", error)
+            _log.warning(
+                "the store could not be told who still waits; trying again: %s",
+                error,
+                extra={"event": "store_unreachable"},
+            )
             found = None
         except HandraiseError as error:
-            _log.info("no heartbeats: %s", error)  # for example, people wait too, and have none
+            _log.info(
+                "no heartbeats: %s", error, extra={"event": "heartbeats_off"}
+            )  # for example, people wait too, and have none
             found = {}
         except Exception as error:  # noqa: BLE001 -- all waits depend on this task
-            _log.error("the store could not be told who still waits; trying again", exc_info=error)
+            _log.error(
+                "the store could not be told who still waits; trying again",
+                exc_info=error,
+                extra={"event": "heartbeats_failed"},
+            )
             found = None
         for key in keys:
             wait = self._waits.get(key)

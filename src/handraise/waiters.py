@@ -253,7 +253,11 @@ class Waiters:
             except DeskClosed:
                 raise
             except Exception as error:  # noqa: BLE001 -- a bus only makes waits faster; its errors change nothing else
-                _log.warning("no hints can be received; waits find out by polling", exc_info=error)
+                _log.warning(
+                    "no hints can be received; waits find out by polling",
+                    exc_info=error,
+                    extra={"event": "hints_off"},
+                )
             while True:
                 try:
                     await self._wait_for_wakeup()
@@ -268,10 +272,18 @@ class Waiters:
                 except DeskClosed:
                     raise
                 except StoreUnavailable as error:
-                    _log.warning("the store cannot be reached (%s); waiting for it to come back", error)
+                    _log.warning(
+                        "the store cannot be reached (%s); waiting for it to come back",
+                        error,
+                        extra={"event": "store_unreachable"},
+                    )
                     await self._try_again_later()
                 except Exception as error:  # noqa: BLE001 -- everybody's waits depend on this task
-                    _log.error("reading for all waits failed; trying again", exc_info=error)
+                    _log.error(
+                        "reading for all waits failed; trying again",
+                        exc_info=error,
+                        extra={"event": "waits_failed"},
+                    )
                     await self._try_again_later()
 
     async def _to_read(self) -> Collection[Ref]:

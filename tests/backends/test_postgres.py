@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from chaos.faults.rolling_upgrade import LATER
 from handraise import (
     Answered,
     Approval,
@@ -45,6 +46,27 @@ async def plain(postgres: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Recor
     connection = await asyncpg.connect(postgres)
     yield connection
     await connection.close()
+
+
+@pytest.mark.parametrize("confined", [None, True], ids=["plain", "in transactions"])
+@pytest.mark.parametrize("address", ["postgres"], indirect=True)
+async def test_a_migration_of_a_later_release_refuses_no_call_of_a_running_process(
+    empty_address: str, *, confined: bool | None
+) -> None:
+    async with (
+        open_backend(empty_address, confined=confined) as backend,
+        desk_from_store(backend.store, backend.bus) as desk,
+    ):
+        question = await desk.post("Which?")
+        assert (await desk.get(question.id)).outcome is None
+        assert len((await desk.list_pending()).items) == 1
+        migrating = await asyncpg.connect(empty_address)
+        await migrating.execute(LATER["postgres"])
+        await migrating.close()
+        assert (await desk.get(question.id)).outcome is None
+        assert len((await desk.list_pending()).items) == 1
+        await desk.answer(question.id, "that", by="ana")
+        assert isinstance(await desk.wait(question.id), Answered)
 
 
 @promise("P3")
@@ -180,6 +202,7 @@ async def test_every_table_has_a_workspace_for_row_level_security(
         "shards",
         "numbering",
         "shard",
+        "store_copy",
     }
 
 

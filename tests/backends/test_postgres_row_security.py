@@ -40,6 +40,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 STATEMENTS = load_statements("handraise.backends.postgres")
 RIGHTS = {
     "migrations": {"SELECT"},
+    "store_copy": {"SELECT"},
     "listeners": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "questions": {"SELECT", "INSERT", "UPDATE"},
     "archive": {"SELECT", "UPDATE"},
@@ -51,6 +52,7 @@ RIGHTS = {
     "agent_keys": {"SELECT", "INSERT", "UPDATE"},
     "passkey_nonces": {"SELECT", "INSERT", "DELETE"},
     "passkeys": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "provisioned": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "saved_views": {"SELECT", "INSERT", "DELETE"},
     "people": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "calendars": {"SELECT", "INSERT", "UPDATE", "DELETE"},
@@ -65,6 +67,7 @@ RIGHTS = {
     "rule_suspensions": {"SELECT", "INSERT", "DELETE"},
     "standing_answers": {"SELECT", "INSERT", "UPDATE"},
     "stops": {"SELECT", "INSERT", "DELETE"},
+    "quotas": {"SELECT", "INSERT", "DELETE"},
     "search_entries": {"SELECT"},
     "search_progress": {"SELECT"},
     "outbox": {"SELECT", "INSERT", "DELETE"},

@@ -222,9 +222,12 @@ PARAMETERS: dict[str, Any] = {
     "now": 0,
     "places": '[["w", "1"]]',
     "question_id": "1",
+    "transaction": 0,
     "number": 0,
-    "before": 100,
-    "edge": 0,
+    "before_transaction": 0,
+    "before_number": 100,
+    "edge_transaction": 0,
+    "edge_number": 0,
     "looked": 50,
     "since": 0,
     "until": 100,
@@ -272,7 +275,7 @@ async def test_a_walk_back_goes_along_the_feed_and_sorts_nothing(address: str, f
     connection = sqlite3.connect(file)
     plan = connection.execute(f"explain query plan {STATEMENTS[name].named}", PARAMETERS).fetchall()
     connection.close()
-    assert "INDEX events_by_workspace (workspace=? AND number" in plan[0][3]
+    assert "INDEX events_by_workspace (workspace=? AND (transaction,place)" in plan[0][3]
     assert [row[3] for row in plan if "TEMP B-TREE" in row[3]] == []
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -95,6 +96,8 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
         self.url = ""
         self.people: set[str] = set()
         self.closed: set[str] = set()
+        self.commands: list[dict[str, Any]] = []
+        """The commands of the application."""
         """Who takes no messages from the bot."""
         self.dead: set[str] = set()
         self.rooms: dict[str, str | None] = {ROOM: None}
@@ -149,6 +152,25 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
         if element["type"] == 3:
             data["values"] = [element["options"][option or 0]["value"]]
         return {"type": 3, "data": data, **self._common(user, message)}
+
+    async def give(self, user: str, name: str, **options: str) -> dict[str, Any]:
+        """Somebody gives a command in a room of the guild, and is told something that nobody else sees."""
+        [command] = [each for each in self.commands if each["name"] == name]
+        assert {each["name"] for each in command["options"]} == options.keys()
+        given = [{"name": each, "type": 3, "value": value} for each, value in options.items()]
+        payload = self._common(user, Posted(ROOM, self._id(), "", []))
+        del payload["message"]
+        data = {"id": self._id(), "type": 1, "name": name, "options": given}
+        sent = await self.request(self.signed(payload | {"type": 2, "data": data}))
+        assert sent.status == 200
+        assert sent.answer["type"] == 4
+        assert sent.answer["data"]["flags"] & EPHEMERAL, "others would see it"
+        for row in sent.answer["data"]["components"]:
+            for each in row["components"]:
+                assert each["style"] == 5
+                assert len(each["url"]) <= 512
+        told: dict[str, Any] = sent.answer["data"]
+        return told
 
     async def submit(self, user: str, **values: Any) -> str:
         """Somebody fills in the form that is open before them; gives back what they are told."""
@@ -315,6 +337,15 @@ class DiscordPeer(ChatPeer[Posted, Fault]):
                 return self._follow(application, token, body)
             case _ if given != f"Bot {BOT_TOKEN}":
                 return _no(401, 0, "401: Unauthorized")
+            case "GET", ["applications", "@me"]:
+                return web.json_response({"id": APPLICATION, "name": "Handraise"})
+            case "POST", ["applications", application, "commands"]:
+                assert application == APPLICATION
+                assert re.fullmatch(r"[-_a-z]{1,32}", body["name"])
+                assert 1 <= len(body["description"]) <= 100
+                others = [each for each in self.commands if each["name"] != body["name"]]
+                self.commands = [*others, body]
+                return web.json_response({"id": self._id(), **body}, status=201)
             case "POST", ["users", "@me", "channels"]:
                 return self._open(body)
             case "POST", ["channels", room, "messages"] if files:

@@ -47,6 +47,8 @@ _ARGUMENTS = {
     "files.completeUploadExternal": {
         *("files", "channel_id", "thread_ts", "channels", "initial_comment", "blocks"),
     },
+    "users.info": {"user"},
+    "users.lookupByEmail": {"email"},
     "auth.test": set(),
     "apps.connections.open": set(),
 }
@@ -103,6 +105,10 @@ class SlackPeer(ChatPeer[Posted, Fault]):
         self.url = ""
         self.people: dict[str, str] = {}
         self.rooms = {ROOM}
+        self.members: dict[str, dict[str, Any]] = {}
+        """What Slack has of people, by their ids."""
+        self.may_read_emails = True
+        """Whether the app has the scope `users:read.email`."""
         self.calls: list[tuple[str, Any]] = []
         self.came: list[Received] = []
         self.told: list[tuple[str, str]] = []
@@ -210,6 +216,13 @@ class SlackPeer(ChatPeer[Posted, Fault]):
                 return as_text(shown["blocks"])
             case other:
                 raise AssertionError(f"Slack does not understand {other}")
+
+    def enrol(self, user: str, email: str, name: str, **more: Any) -> None:
+        """Let somebody be a member of the team."""
+        self.people[user] = TEAM
+        profile = {"real_name": name, "email": email}
+        self.members[user] = {"id": user, "team_id": TEAM, "deleted": False, "is_bot": False} | more
+        self.members[user]["profile"] = profile
 
     async def say(self, user: str, channel: str, text: str, *, thread: str | None = None) -> Sent:
         """Somebody writes a message, which the app hears of."""
@@ -405,6 +418,18 @@ class SlackPeer(ChatPeer[Posted, Fault]):
                 return {"ok": True, "upload_url": f"{self.url}/upload/v1/{file}", "file_id": file}
             case "files.completeUploadExternal":
                 return self._share(body)
+            case "users.info":
+                known = self.members.get(body["user"])
+                return {"ok": True, "user": known} if known else {"ok": False, "error": "user_not_found"}
+            case "users.lookupByEmail":
+                if not self.may_read_emails:
+                    return {"ok": False, "error": "missing_scope"}
+                same = [
+                    each
+                    for each in self.members.values()
+                    if each["profile"].get("email", "").lower() == body["email"].lower()
+                ]
+                return {"ok": True, "user": same[0]} if same else {"ok": False, "error": "users_not_found"}
             case "conversations.replies":
                 if not {"channel", "ts"} <= body.keys():
                     return {"ok": False, "error": "invalid_arguments"}

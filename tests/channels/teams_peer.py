@@ -10,6 +10,7 @@ import copy
 import functools
 import itertools
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -128,6 +129,9 @@ class TeamsPeer(ChatPeer[Posted, Fault]):
         self.people: dict[str, str] = {}
         """The tenant of each person for whom the bot is installed."""
         self.rooms = {ROOM}
+        self.directory: list[dict[str, Any]] = []
+        """The people of the tenant, as Graph has them."""
+        self.graph_tokens: set[str] = set()
         self.key = Key.new("key-1")
         self.published = [self.key]
         self.came: list[Received] = []
@@ -163,6 +167,7 @@ class TeamsPeer(ChatPeer[Posted, Fault]):
         app.router.add_post(f"/login/{TENANT}/oauth2/v2.0/token", self._token)
         app.router.add_get("/v1/.well-known/openidconfiguration", self._metadata)
         app.router.add_get("/v1/.well-known/keys", self._keys)
+        app.router.add_get("/v1.0/users", self._users)
         app.router.add_route("*", "/teams/v3/{rest:.*}", self._connector)
         return app
 
@@ -291,13 +296,48 @@ class TeamsPeer(ChatPeer[Posted, Fault]):
             "client_secret": SECRET,
             "scope": f"{ISSUER}/.default",
         }
-        if dict(form) != expected:
+        graph = expected | {"scope": f"{self.url}/.default"}
+        if dict(form) not in (expected, graph):
             return web.json_response({"error": "invalid_client", "error_description": "no"}, status=401)
         token = f"bot-token-{next(self._numbers)}"
-        self.tokens[token] = time.monotonic() + self.token_lasts
+        if dict(form) == graph:
+            self.graph_tokens.add(token)
+        else:
+            self.tokens[token] = time.monotonic() + self.token_lasts
         return web.json_response(
             {"token_type": "Bearer", "expires_in": self.token_lasts, "access_token": token}
         )
+
+    async def _users(self, request: web.Request) -> web.Response:
+        """People by a filter, of which only the one kind is known that the app needs."""
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if token not in self.graph_tokens:
+            return _error(401, "InvalidAuthenticationToken")
+        asked = re.fullmatch(
+            r"mail eq '((?:[^']|'')*)' or userPrincipalName eq '((?:[^']|'')*)'",
+            request.query.get("$filter", ""),
+        )
+        if asked is None or asked[1] != asked[2]:
+            return _error(400, "Request_UnsupportedQuery")
+        email = asked[1].replace("''", "'").lower()
+        found = [
+            each
+            for each in self.directory
+            if email in ((each["mail"] or "").lower(), each["userPrincipalName"].lower())
+        ]
+        names = request.query["$select"].split(",")
+        return web.json_response({"value": [{name: each.get(name) for name in names} for each in found]})
+
+    def enrol(self, user: str, mail: str | None, name: str, **more: Any) -> None:
+        """Let somebody be a member of the tenant."""
+        self.people[user] = TENANT
+        known = {
+            "id": user,
+            "displayName": name,
+            "mail": mail,
+            "userPrincipalName": f"{user}@onmicrosoft.test",
+        }
+        self.directory.append(known | {"accountEnabled": True, "userType": "Member"} | more)
 
     async def _metadata(self, request: web.Request) -> web.Response:
         del request

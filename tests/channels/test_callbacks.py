@@ -130,7 +130,8 @@ class TestOut:
     ) -> None:
         async with open_backend("memory:") as ports, open_webhook(NOBODY, allowed=LOOPBACK) as channel:
             engine = Engine(ports.store, ports.bus)
-            engine.callback_sender = Webhook(NOBODY, None, LOOPBACK, callback_hosts=EVERY)  # type: ignore[arg-type]  # nothing is sent
+            sender = Webhook(NOBODY, None, LOOPBACK, callback_hosts=EVERY)  # type: ignore[arg-type]  # nothing is sent
+            engine.callback_senders = {sender.name: sender}
             question = await desk_on(engine).post("Go?", callback=Callback(url, secret()))
             (waiting,) = await ports.outbox.deliveries(question.ref)
             assert f"webhook {waiting.rate_limit_key.removeprefix('callback ')}" == channel.rate_limit_key(
@@ -229,7 +230,7 @@ class TestDelivery:
     @pytest.fixture
     async def dispatcher(self, ports: Backend, engine: Engine) -> AsyncIterator[Dispatcher]:
         async with open_webhook(NOBODY, allowed=LOOPBACK, callback_hosts=EVERY) as channel:
-            engine.callback_sender = channel
+            engine.callback_senders = {channel.name: channel}
             yield Dispatcher(engine, ports.outbox, ports.directory, [channel], link_to=no_link)
 
     @pytest.fixture
@@ -299,7 +300,7 @@ class TestDelivery:
         del dispatcher
         callback = Callback(receiver.url, secret())
         first = await desk.post("Stay?", key="k", callback=callback)
-        engine.callback_sender = None
+        engine.callback_senders = {}
         assert (await desk.post("Stay?", key="k", callback=callback)).id == first.id
         with pytest.raises(InvalidQuestion, match="callback"):
             await desk.post("Go?", key="other", callback=callback)
@@ -313,7 +314,8 @@ class TestDelivery:
         async with open_safe_client(LOOPBACK) as outward:
             other = Pager(NOBODY, outward, LOOPBACK, callback_hosts=EVERY)
             async with run_dispatcher(engine, ports.outbox, ports.directory, [other], link_to=no_link):
-                assert engine.callback_sender is None
+                with pytest.raises(InvalidQuestion, match="HANDRAISE_CALLBACK_HOSTS"):
+                    await desk_on(engine).post("Go?", callback=Callback("https://agent.example/", secret()))
 
 
 async def no_link(delivery: object) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from handraise.channels.email.channel import Email, open_email
 from handraise.channels.email.server_urls import MailServer
+from handraise.channels.email.smtp import SmtpRelay
 from handraise.channels.inbound_replies import Replies
 from handraise.model.json_values import Json
 from handraise.testing.contract.channel import ChannelContract, Received
@@ -44,7 +45,7 @@ class TestEmail(ChannelContract):
         smtp = MailServer(host="127.0.0.1", port=office.port, security="none")
         opened = open_email(
             NOBODY,
-            smtp=smtp,
+            transport=SmtpRelay(smtp),
             sender=SENDER,
             host="ask.example.org",
             reply_to="reply@example.org",

@@ -418,7 +418,8 @@ async def test_without_e_mail_nobody_has_an_address_for_it(tmp_path: Path) -> No
         ({"email_inbound_secret": None}, "or HANDRAISE_EMAIL_IMAP_URL"),
         ({"email_inbound_secret": "whsec_c2hvcnQ="}, "24 to 64 random bytes"),
         ({"email_reply_to": None, "email_imap_url": "imaps://u:p@h"}, "need HANDRAISE_EMAIL_REPLY_TO"),
-        ({"email_imap_url": "imaps://user@host"}, "a user needs a password"),
+        ({"email_imap_url": "imaps://:password@host"}, "a password needs a user"),
+        ({"email_imap_url": "imaps://user@host"}, "HANDRAISE_EMAIL_IMAP_URL signs in with tokens"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_in_a_sentence(

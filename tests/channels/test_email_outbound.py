@@ -27,6 +27,7 @@ from handraise.channels.email.server_urls import (
     read_sender,
     read_server,
 )
+from handraise.channels.email.smtp import SmtpRelay
 from handraise.channels.inbound_replies import Replies, ReplyResult
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
@@ -56,8 +57,10 @@ async def office() -> AsyncIterator[PostOffice]:
 
 
 def opened(office: PostOffice, **changes: Any) -> AbstractAsyncContextManager[Email]:
+    plain = MailServer(host="127.0.0.1", port=office.port, security="none")
+    relay = SmtpRelay(changes.pop("smtp", plain), verify=changes.pop("verify", None))
     given: dict[str, Any] = {
-        "smtp": MailServer(host="127.0.0.1", port=office.port, security="none"),
+        "transport": relay,
         "sender": Sender("Handraise", addr_spec="desk@example.org"),
         "host": "ask.example.org",
     }
@@ -253,6 +256,8 @@ def test_servers_are_read_from_their_addresses() -> None:
     imap = read_server("imaps://u:p@mail.example.org/Replies", "imap")
     assert (imap.port, imap.folder) == (993, "Replies")
     assert read_server("imap://u:p@mail.example.org", "imap").folder == "INBOX"
+    urls = ("imap://u@h", "imap://u:p@h", "imap://h")
+    assert [read_server(url, "imap").takes_tokens for url in urls] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +271,8 @@ def test_servers_are_read_from_their_addresses() -> None:
         "smtp://mail.example.org:port",
         "smtp://mail.example.org?tls=maybe",
         "smtps://mail.example.org?tls=none",
-        "smtp://user@mail.example.org",
+        "smtp://ann:@mail.example.org",
+        "smtp://:hunter2@mail.example.org",
         "smtp://mail.example.org?x=y",
         "smtp://[",
     ],

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 
 from handraise.channels import Replies
+from handraise.channels.oauth_tokens import AccessTokens, ClientCredentials
 from handraise.channels.teams.channel import Teams, open_teams
-from handraise.channels.teams.connector import Credentials
 from handraise.channels.teams.references import Services
 from handraise.model.json_values import Json
 from handraise.ports.channel import NotSent
@@ -96,12 +96,12 @@ class TestTeamsContract(ChatContract):
         assert peer.token_requests == 1
         now = 1_000.0
         async with httpx2.AsyncClient(verify=PLAIN) as client:
-            credentials = Credentials(
+            credentials = AccessTokens(
                 client,
-                app_id=APP,
-                secret=SECRET,
+                ClientCredentials(APP, SECRET),
                 token_url=f"{peer.url}/login/{TENANT}/oauth2/v2.0/token",
                 scope=f"{ISSUER}/.default",
+                issuer="Microsoft",
                 clock=lambda: now,
             )
             first, *others = await asyncio.gather(*(credentials.token() for _ in range(20)))

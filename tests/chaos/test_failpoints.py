@@ -95,7 +95,7 @@ async def test_some_failpoints_strike_and_nothing_is_lost(backend: str) -> None:
 
 async def test_a_write_that_cannot_be_committed_does_not_keep_the_next_ones_from_it(tmp_path: Path) -> None:
     """Found by the harness: the transaction stayed open, and every write after it was refused."""
-    failing = Failpoint("ask.insert/open/log/commit", "raise")
+    failing = Failpoint("ask.quota_of/insert/open/log/commit", "raise")
     with installed(Recorder([failing])) as recorder:
         async with open_desk(f"sqlite:///{tmp_path / 'questions.db'}") as desk:
             recorder.verb = "ask"

@@ -449,7 +449,7 @@ def test_at_a_server_an_agent_asks_by_its_key_and_a_person_answers_by_a_session(
         "Answered by admin through the terminal: Canary"
         in run("history", question_id, url=server.address).stdout
     )
-    reading = json.loads(run("keys", "create", "dashboard", "--read", "--json").stdout)["key"]
+    reading = json.loads(run("keys", "create", "dashboard", "--read-only", "--json").stdout)["key"]
     listed = run("list", "--settled", "--json", url=server.address, key=reading)
     assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == [question_id]
     for refused in (("ask", "Deploy?"), ("answer", question_id, "Canary"), ("list",)):

@@ -24,6 +24,7 @@ from handraise import __version__, open_desk
 from handraise.cli import commands
 from handraise.cli.environment import operator
 from handraise.desk_factory import open_backend
+from handraise.server import ServerSettings
 from handraise.wire.credentials import TokenKind, read_token
 from support.command import Done, handraise, process
 
@@ -354,13 +355,56 @@ def test_migrate_and_doctor_say_that_a_newer_schema_can_be_worked_on(file: str, 
     assert "needs release 9.0.0 of Handraise" in " ".join(looked.stdout.split())
 
 
+NO_SETTINGS = {
+    "trusted_proxys": "Did you mean HANDRAISE_TRUSTED_PROXIES?",
+    "secret_fiel": "Did you mean HANDRAISE_SECRET_FILE?",
+    "port_8765_tcp": "Kubernetes sets it for a service of that name: set enableServiceLinks: false in the pod.",
+    "zzz": "Unset it.",
+}
+
+
 def test_doctor_names_variables_that_are_no_settings(file: str) -> None:
-    done = handraise("doctor", url=file, trusted_proxys="10.0.0.1", zzz="1", key="hrk_x")
-    why = "is no setting of this release, and nothing reads it."
+    handraise("migrate", url=file)
+    done = handraise("doctor", url=file, key="hrk_x", **dict.fromkeys(NO_SETTINGS, "1"))
+    assert done.returncode == 78
     assert done.stderr.splitlines() == [
-        f"HANDRAISE_TRUSTED_PROXYS {why} Did you mean HANDRAISE_TRUSTED_PROXIES?",
-        f"HANDRAISE_ZZZ {why}",
+        f"HANDRAISE_{name.upper()} is no setting of this release. {advice}"
+        for name, advice in sorted(NO_SETTINGS.items())
     ]
+
+
+def test_a_server_refuses_all_wrong_settings_at_once(file: str, tmp_path: Path) -> None:
+    missing, binary = tmp_path / "missing", tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    wrong = {
+        "port": ("secret", None),
+        "rate_limit": ("secret", "expected a rate such as 200/second or 30/minute"),
+        "oidc_join": ("secret", "it is not JSON"),
+        "slack_bot_token_file": (
+            str(missing),
+            f"its file {missing} cannot be read: No such file or directory",
+        ),
+        "secret_fallbacks_file": (str(binary), f"its file {binary} is not text in UTF-8"),
+        "admin_file": (str(binary), "HANDRAISE_ADMIN_FILE is set too; unset one of them"),
+    }
+    given = {name: value for name, (value, _) in wrong.items()}
+    done = handraise("serve", url=file, admin="ada", zzz="1", **given)
+    assert (done.returncode, done.stdout) == (78, "")
+    lines = sorted(done.stderr.splitlines())
+    assert len(lines) == len(wrong) + 1
+    for name, (_, why) in wrong.items():
+        says = f"HANDRAISE_{name.removesuffix('_file').upper()} cannot be used: {why or ''}"
+        assert any(line.startswith(says) for line in lines), says
+    assert lines[-1] == "HANDRAISE_ZZZ is no setting of this release. Unset it."
+    assert "secret\n" not in done.stderr
+
+
+def test_settings_come_from_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {"SECRET": "hush\n", "SECRET_FALLBACKS": '["older"]\r\n', "PORT": "9000"}.items():
+        (tmp_path / name).write_text(text)
+        monkeypatch.setenv(f"HANDRAISE_{name}_FILE", str(tmp_path / name))
+    settings = ServerSettings(url="memory:")
+    assert (settings.secret_keys, settings.port) == ((b"hush", b"older"), 9000)
 
 
 def test_doctor_says_what_the_store_promises_and_changes_nothing(file: str, tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 import os
 import re
+import subprocess
 import sys
+import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
@@ -30,7 +32,7 @@ from handraise import (
 )
 from handraise.outcomes import Returned
 from handraise.questions import QuestionOptions
-from support.command import handraise, serving
+from support.command import SOON, handraise, serving
 from support.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCAPE, SPACE, at_terminal
 
 T = TypeVar("T")
@@ -63,6 +65,18 @@ def at_desk(store: str, work: Callable[[Desk], Awaitable[T]]) -> T:
             return await work(desk)
 
     return asyncio.run(inside())
+
+
+def answer_when_asked(store: str, asker: str, value: Any) -> None:
+    """Answer the next question of an agent, in the name of the person at the demo."""
+
+    async def answer(desk: Desk) -> None:
+        async with asyncio.timeout(SOON):
+            while not (pending := (await desk.list_pending(asker=asker)).items):
+                await asyncio.sleep(0.05)
+        await desk.answer(pending[0].id, value, by="you")
+
+    at_desk(store, answer)
 
 
 def answer_of(store: str, question: Question) -> Any:
@@ -569,12 +583,27 @@ def test_the_demo_asks_goes_on_when_answered_and_leaves_nothing_behind(tmp_path:
         for number, value in enumerate(replies):
             screen.until(["Which strategy", "Before I begin", "May I start?"][number])
 
-            async def answer(desk: Desk, value: Any = value) -> None:
-                (question,) = (await desk.list_pending()).items
-                await desk.answer(question.id, value, by="you")
-
-            at_desk(found[1], answer)
-        screen.until("Done, exactly as you approved it: deploy(", "percent=5", "That was it.")
+            answer_when_asked(found[1], "release-agent", value)
+        screen.until("Done, exactly as you approved it: deploy(", "percent=5")
+        said = screen.until("That was it.", "Type a number and press Enter")
+        screen.send("x\r")
+        screen.until("Type a number from 1 to 7.")
+        screen.send("1\r")
+        shown = screen.until("Deploying with {strategy}").partition("agent.py\n")[2]
+        (tmp_path / "agent.py").write_text(textwrap.dedent(shown.partition("\n")[2]))
+        mine = subprocess.Popen(
+            [sys.executable, "agent.py"],
+            cwd=tmp_path,
+            env={"PATH": _path(), **dict(re.findall(r"^export (HANDRAISE_\w+)=(\S+)$", said, re.MULTILINE))},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            answer_when_asked(found[1], "your-agent", "canary")
+            assert mine.communicate(timeout=SOON)[0] == "Deploying with Canary.\n"
+        finally:
+            mine.kill()
+            mine.wait()
         screen.send(CTRL_C)
         screen.until("the demo's store is gone")
         assert screen.end() == 0

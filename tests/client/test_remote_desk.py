@@ -31,7 +31,7 @@ from handraise.errors import TooManyRequests, Unauthenticated
 from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
-from handraise.testing import promise
+from handraise.testing import Person, PersonError, promise
 from support.issuer import Issuer
 from tests.certificates import certificate
 from tests.tiers import sized
@@ -431,3 +431,19 @@ async def test_an_id_that_no_server_takes_is_told_at_once(ctx: ServerContext, is
     ):
         with pytest.raises(InvalidQuestion, match="does not accept this id"):
             await desk.post("Which?")
+
+
+async def test_a_person_of_the_testing_kit_answers_at_a_server_too(
+    ctx: ServerContext, issuer: Issuer
+) -> None:
+    async with remote(ctx, issuer) as desk, asyncio.timeout(2 * SOON):
+        async with Person(desk) as ana:
+            ana.answers("Which*", "a")
+            assert await desk.ask("Which?", choices=["a", "b"]) == "a"
+        with pytest.raises(PersonError, match="does not expect"):
+            await _ask_with_somebody_there(desk)
+
+
+async def _ask_with_somebody_there(desk: Desk) -> None:
+    async with Person(desk):
+        await desk.ask("What?")

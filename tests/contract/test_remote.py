@@ -18,6 +18,7 @@ from handraise.model.json_values import Json
 from handraise.model.people import Responder
 from handraise.model.thread_messages import ThreadMessage
 from handraise.model.working_hours import WorkingHours
+from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.signing.key_files import make_key
 from handraise.testing.contract import Backend, DeskContract
 from handraise.testing.contract.backend import STOPPER, WHY
@@ -144,6 +145,12 @@ class RemoteBackend:
                 response = await client.delete(place)
             else:
                 response = await client.put(place, json=hours.model_dump())
+        assert response.status_code == 200, response.text
+
+    async def set_quotas(self, workspace: str, quotas: WorkspaceQuotas) -> None:
+        """Set the quotas, as an administrator."""
+        async with await self._administrator(workspace) as client:
+            response = await client.put("/v1/quotas", json=quotas.model_dump())
         assert response.status_code == 200, response.text
 
     async def _administrator(self, workspace: str) -> httpx2.AsyncClient:

@@ -65,15 +65,15 @@ def test_an_allowance_is_part_of_what_is_left_and_ends() -> None:
     allowances = QuotaCache(lambda: now)
     one, many = [draft()], [draft(), draft(), draft()]
     assert not allowances.cover(one)
-    allowances.counted({("lab", "agent"): 84}, 100)
+    allowances.counted({("lab", "agent"): 16})
     assert allowances.cover(many)
     assert not allowances.cover(many)
     assert allowances.cover(one)
     assert not allowances.cover(one)
-    allowances.counted({("lab", "agent"): 84}, 100)
+    allowances.counted({("lab", "agent"): 16})
     now = 1.0
     assert not allowances.cover(one)
-    allowances.counted({("lab", "agent"): 97}, 100)
+    allowances.counted({("lab", "agent"): 3})
     assert not allowances.cover(one)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,11 @@ from support.doc_pages import FOREIGN, PAGES, ROOT, Block, blocks_of, matches, n
 
 ADDRESS = "postgresql://localhost/mydb"
 
+CELL = "is a cell of a notebook; tests/integrations/test_notebook.py runs it"
+
 # A block marked `python no-run` is not run where it stands. Each needs its reason here.
 NOT_RUN = {
+    ("README.md", "# deploy.py"): "waits for a person; test_consoles.py runs it",
     ("docs/tutorial/first-question.md", "# agent.py"): "waits for a person; test_consoles.py runs it",
     ("docs/tutorial/first-question.md", "# person.py"): "reads its command line; test_consoles.py runs it",
     ("docs/how-to/test-your-agent.md", "# tests/test_my_store.py"): "stands for a backend that is not ours",
@@ -34,10 +40,25 @@ NOT_RUN = {
         "docs/how-to/check-an-approval-where-it-runs.md",
         "# refund.py",
     ): "needs the key that a command makes; test_consoles.py runs it",
+    **{
+        (
+            "docs/how-to/use-answers-for-evaluation.md",
+            f"# {name}.py",
+        ): "tests/integrations/test_evaluation.py runs it"
+        for name in ("langfuse_scores", "langsmith_feedback", "mlflow_feedback")
+    },
     ("docs/how-to/workers-that-fork.md", "# desks.py"): "pool.py imports it",
     ("docs/how-to/workers-that-fork.md", "# pool.py"): "forks; test_consoles.py runs it",
     ("docs/how-to/workers-that-fork.md", "# tasks.py"): "needs Celery",
     ("docs/how-to/workers-that-fork.md", "# gunicorn.conf.py"): "is for gunicorn",
+    ("docs/how-to/use-in-a-notebook.md", "import handraise"): CELL,
+    (
+        "docs/how-to/use-in-a-notebook.md",
+        'question = await desk.post("Which outliers shall I drop?", choices=["None", "Above 3 sigma"])',
+    ): CELL,
+    ("docs/how-to/use-in-a-notebook.md", "print(await desk.wait(question.id))"): CELL,
+    ("docs/how-to/use-in-a-notebook.md", "await desk.close()"): CELL,
+    ("docs/how-to/use-in-a-notebook.md", "from IPython.display import display"): CELL,
 }
 
 RUNNABLE = [
@@ -79,9 +100,35 @@ def run(block: Block, namespace: dict[str, Any], request: pytest.FixtureRequest)
         code = compile("\n" * block.line + text, name_of(block.page), "exec", dont_inherit=True)
         exec(code, namespace)  # noqa: S102 -- running our own pages is the point
         for name in sorted(set(namespace) - known):
-            if name.startswith("test_"):
+            if name.startswith("test_") and not inspect.signature(namespace[name]).parameters:
                 asyncio.run(namespace[name]())
     return printed.getvalue()
+
+
+WITH_FIXTURES = [
+    page
+    for page in RUNNABLE
+    if any("(handraise_" in block.text for block in blocks_of(page) if block.language == "python")
+]
+
+
+@pytest.mark.parametrize("page", WITH_FIXTURES, ids=name_of)
+def test_the_tests_of_a_page_pass_in_an_empty_folder(page: Path, elsewhere: Path) -> None:
+    blocks = [each.text for each in blocks_of(page) if each.language == "python" and not each.marks]
+    shown = "\n\n".join(blocks)
+    # The contract suite has its own tests, and needs settings.
+    tests = elsewhere / "test_page.py"
+    tests.write_text(shown[: shown.index("from handraise.testing.contract")])
+    options = ["-q", "-p", "handraise.testing.plugin", "-o", "asyncio_mode=auto"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tests)],
+        cwd=elsewhere,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"{shown.count('def test_')} passed" in ran.stdout
 
 
 def test_every_reason_for_not_running_is_still_needed() -> None:

@@ -31,6 +31,10 @@ CLOUDS = {
     "TEAMS_APP_SECRET=…": "TEAMS_APP_SECRET=secret",
     ":AAE…": f":AAE{'0' * 32}",
     "syt_…": "syt_1",
+    "Iv23li…": "Iv23li1",
+    "GITHUB_WEBHOOK_SECRET=…": "GITHUB_WEBHOOK_SECRET=0123456789abcdef",
+    "glpat-…": "glpat-1",
+    "GITLAB_WEBHOOK_SECRET=…": "GITLAB_WEBHOOK_SECRET=0123456789abcdef",
     "whsec_…": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
 }
 """What only somebody's cloud gives out."""
@@ -69,12 +73,18 @@ def names_what_exists(command: str) -> None:
 
 
 EXCUSES = [
-    Excuse(r"\S*pip install |python3 -m venv |source \.venv", "scripts.walk installs", has_known_extras),
+    Excuse(r"\S*pip install |uvx |python3 -m venv |source \.venv", "scripts.walk installs", has_known_extras),
     Excuse(
         r"npm install @handraise/client|node \w+\.ts",
         "clients/typescript/test/package_tests.ts runs it, where the package is",
         names_what_exists,
         "docs/how-to/ask-from-typescript.md",
+    ),
+    Excuse(
+        r"npm install @handraise/react @handraise/client",
+        "clients/react/test tests it, where the package is",
+        names_what_exists,
+        "docs/how-to/show-questions-in-react.md",
     ),
     Excuse(r"git clone |cd handraise$|\.ci/run", "CI has cloned, and runs it", names_what_exists),
     Excuse(r"(PORTS=\S+ )?docker ", "there is no container engine here", names_what_exists),
@@ -85,6 +95,12 @@ EXCUSES = [
         names_what_exists,
     ),
     Excuse(r"psql .*\\password", "asks for a password at a terminal", names_what_exists),
+    Excuse(
+        r"export |curl -sS |psql |handraise doctor",
+        "tests/proofs/test_alerts.py gives the first command of each alert to a server",
+        names_what_exists,
+        "docs/how-to/respond-to-alerts.md",
+    ),
     Excuse(
         r"\S*python -m (benchmarks|chaos)\b|pytest -m promise ",
         "takes minutes; .ci/run has it",

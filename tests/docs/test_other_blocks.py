@@ -29,14 +29,17 @@ from support.doc_pages import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, pros
 from support.source_trees import tree_of_text
 from tests.test_deploy import objects
 
-ELSEWHERE = {"python", "output", "console", "sh", "js", "ts"}
-"""Run by test_blocks.py, or written down and run by test_consoles.py; clients/typescript/test/package_tests.ts runs TypeScript."""
+ELSEWHERE = {"python", "output", "console", "sh", "js", "ts", "tsx"}
+"""Run by test_blocks.py, or written down and run by test_consoles.py; clients/typescript/test/package_tests.ts runs TypeScript, and
+clients/react/test/page_blocks.test.ts checks the types of what is for React."""
 
 TEXT = {
     "CONTRIBUTING.md": "the layers; compared below",
     "docs/explanation/architecture.md": "the packages; compared below",
     "docs/reference/errors.md": "tests/docs/test_pages_and_code.py",
+    "docs/reference/desk-methods.md": "tests/docs/test_pages_and_code.py",
     "docs/reference/python-api.md": "tests/docs/test_pages_and_code.py",
+    "docs/reference/python-api-extend.md": "tests/docs/test_pages_and_code.py",
     "docs/reference/cli.md": "tests/cli/test_pages.py",
     "docs/reference/metrics.md": "queries; their names are compared below",
     "docs/reference/events.md": "an event stream; docs/how-to/ask-over-http.md has a real one",
@@ -52,6 +55,7 @@ TEXT = {
     "docs/how-to/reach-people-by-slack.md": "tests/channels/test_slack_page.py",
     "docs/how-to/reach-people-by-teams.md": "tests/channels/test_teams_page.py",
     "docs/how-to/reach-people-by-telegram.md": "tests/channels/test_telegram_page.py",
+    "docs/how-to/test-your-agent.md": "tests/testing/test_person.py",
     "docs/how-to/troubleshooting.md": "errors; compared below",
     "docs/how-to/run-a-server.md": "nginx and an environment file; compared below",
     "docs/reference/proofs.md": "made by chaos/release.py of what proofs printed",
@@ -205,7 +209,11 @@ def test_the_proxy_on_the_page_leads_to_the_server_and_is_patient() -> None:
 
 
 def test_every_setting_on_a_page_exists() -> None:
-    known = {f"HANDRAISE_{name.upper()}" for name in ServerSettings.model_fields}
+    known = {
+        f"HANDRAISE_{name.upper()}{suffix}"
+        for name in ServerSettings.model_fields
+        for suffix in ("", "_FILE")
+    }
     known |= {"HANDRAISE_KEY", "HANDRAISE_MCP_TOKEN", "HANDRAISE_MCP_STATE_KEY"}
     known |= {"HANDRAISE_TEST_POSTGRES", "HANDRAISE_TEST_NATS", "HANDRAISE_WRITE", "HANDRAISE_INTEGRATIONS"}
     known |= {"HANDRAISE_TIER", "HANDRAISE_SEED"}

@@ -6,7 +6,6 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,9 +24,16 @@ from handraise.server.api import health_routes
 from handraise.server.auth import authenticator
 from handraise.testing import PROMISES
 from handraise.wire.problem_documents import STATUSES
-from support.doc_pages import DOCS, ROOT, blocks_of, name_of, prose_of, rows_of
+from support.doc_pages import DOCS, blocks_of, prose_of, rows_of
 
-API = DOCS / "reference" / "python-api.md"
+API = [DOCS / "reference" / name for name in ("python-api.md", "desk-methods.md", "python-api-extend.md")]
+
+
+def api_text() -> str:
+    """The pages of the Python API, as one text."""
+    return "\n".join(page.read_text(encoding="utf-8") for page in API)
+
+
 PUBLIC_MODULES = [
     "handraise.blocking",
     "handraise.channels",
@@ -51,7 +57,7 @@ AGAIN = {f"handraise.{name}" for name in ("desks", "errors", "events", "forms", 
 
 
 def test_the_api_page_lists_every_public_name_and_no_other() -> None:
-    listed = [cells[0].strip("`") for cells in rows_of(API) if cells[0].startswith("`")]
+    listed = [cells[0].strip("`") for page in API for cells in rows_of(page) if cells[0].startswith("`")]
     names = [name for name in listed if re.fullmatch(r"\w+", name)]
     assert sorted(name for name in names if name in handraise.__all__) == sorted(handraise.__all__)
     options = {*inspect.signature(open_desk).parameters, *handraise.desks.DeskOptions.__annotations__} - {
@@ -68,13 +74,13 @@ def test_the_api_page_lists_every_public_name_and_no_other() -> None:
 
 @pytest.mark.parametrize("module", PUBLIC_MODULES)
 def test_the_api_page_lists_every_name_of_the_smaller_modules(module: str) -> None:
-    text = API.read_text(encoding="utf-8")
+    text = api_text()
     names = set(importlib.import_module(module).__all__) - set(handraise.__all__ if module in AGAIN else ())
     assert [name for name in sorted(names) if f"`{module}.{name}`" not in text] == []
 
 
 def test_the_api_page_has_every_verb_of_a_desk_with_its_signature() -> None:
-    text = " ".join(API.read_text(encoding="utf-8").split())
+    text = " ".join(api_text().split())
     verbs = {name for name, _ in inspect.getmembers(Desk, inspect.isfunction) if name[0] != "_"}
     missing = [line for name in sorted(verbs) if (line := signature(Desk, name)) not in text]
     assert not missing, "\n".join(missing)
@@ -83,7 +89,7 @@ def test_the_api_page_has_every_verb_of_a_desk_with_its_signature() -> None:
 
 
 def test_the_api_page_has_what_only_a_local_desk_has() -> None:
-    text = " ".join(API.read_text(encoding="utf-8").split())
+    text = " ".join(api_text().split())
     verbs = {name for name, _ in inspect.getmembers(LocalDesk, inspect.isfunction) if name[0] != "_"}
     own = [name for name in sorted(verbs) if name in {"scoped", *verbs - set(dir(Desk))}]
     missing = [line for name in own if (line := signature(LocalDesk, name)) not in text]
@@ -91,7 +97,7 @@ def test_the_api_page_has_what_only_a_local_desk_has() -> None:
 
 
 def test_the_api_page_has_every_verb_of_an_agent_with_its_signature() -> None:
-    text = " ".join(API.read_text(encoding="utf-8").split())
+    text = " ".join(api_text().split())
     verbs = {name for name, _ in inspect.getmembers(Agent, inspect.isfunction) if name[0] != "_"}
     missing = [line for name in sorted(verbs - {"handle"}) if (line := signature(Agent, name)) not in text]
     assert not missing, "\n".join(missing)
@@ -128,6 +134,8 @@ def test_the_errors_page_has_every_error_with_its_code_and_status_and_no_other()
 
 WHO = {
     authenticator.admin_of: "administrator",
+    authenticator.configurer_of: "administrator, admin token",
+    authenticator.any_caller_of: "agent, person, reader, admin token",
     authenticator.person_of: "person",
     authenticator.agent_of: "agent",
     authenticator.caller_of: "agent, person",
@@ -175,13 +183,13 @@ def test_the_events_page_has_every_kind_and_no_other() -> None:
     assert listed == {kind.value for kind in EventKind} | fields
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "explanation" / "promises.md"], ids=name_of)
-def test_the_promises_are_those_that_the_tests_keep(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    in_lists = re.findall(r"^- \*\*(P\d+)\*\* (.+)$", text, re.MULTILINE)
-    in_tables = [(cells[0], cells[1]) for cells in rows_of(page) if re.fullmatch(r"P\d+", cells[0])]
-    assert dict(in_lists + in_tables) == PROMISES
-    assert len(in_lists + in_tables) == len(PROMISES)
+def test_the_promises_are_those_that_the_tests_keep() -> None:
+    rows = [
+        cells[:2]
+        for cells in rows_of(DOCS / "explanation" / "promises.md")
+        if re.fullmatch(r"P\d+", cells[0])
+    ]
+    assert [*map(tuple, rows)] == [*PROMISES.items()]
 
 
 def test_the_glossary_and_the_five_endings_agree() -> None:

@@ -21,11 +21,11 @@ from handraise.model.identities import Role
 from handraise.tools import ResultStatus
 from support.doc_pages import DOCS, ROOT, prose_of, rows_of
 from support.source_trees import tree_of
-from tests.docs.test_pages_and_code import API, PUBLIC_MODULES
+from tests.docs.test_pages_and_code import API, PUBLIC_MODULES, api_text
 
 SOURCE = ROOT / "src"
 INTEGRATIONS = SOURCE / "handraise" / "integrations"
-PAGES = {"claude_agent": "claude"}
+PAGES = {"claude_agent": "integrations/claude.md", "notebook": "how-to/use-in-a-notebook.md"}
 """Integrations whose page has another name than their module."""
 
 
@@ -94,7 +94,7 @@ def test_every_public_name_has_a_docstring(module: str) -> None:
 
 def test_the_api_page_says_of_every_name_what_its_docstring_says() -> None:
     wrong = []
-    for cells in rows_of(API):
+    for cells in (row for page in API for row in rows_of(page)):
         module, _, name = f"handraise.{cells[0].strip('`')}".replace(
             "handraise.handraise.", "handraise."
         ).rpartition(".")
@@ -105,7 +105,7 @@ def test_the_api_page_says_of_every_name_what_its_docstring_says() -> None:
 
 
 def test_the_api_page_says_of_every_verb_what_its_docstring_says() -> None:
-    text = " ".join(API.read_text(encoding="utf-8").split())
+    text = " ".join(api_text().split())
     for verb, function in inspect.getmembers(Desk, inspect.isfunction):
         if verb[0] != "_":
             told = sentence(inspect.getdoc(function) or "")
@@ -114,7 +114,7 @@ def test_the_api_page_says_of_every_verb_what_its_docstring_says() -> None:
 
 @pytest.mark.parametrize("name", integrations())
 def test_the_page_of_an_integration_has_every_public_name(name: str) -> None:
-    page = DOCS / "integrations" / f"{PAGES.get(name, name).replace('_', '-')}.md"
+    page = DOCS / PAGES.get(name, f"integrations/{name.replace('_', '-')}.md")
     text = page.read_text(encoding="utf-8")
     names = public(f"handraise.integrations.{name}")
     assert [each for each in names if not re.search(rf"\b{each}\b", text)] == []

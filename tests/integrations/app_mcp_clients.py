@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,8 @@ import mcp_types as types
 import pydantic
 from mcp import Client
 from mcp.client import ClientRequestContext
+from mcp.client.extension import advertise
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp_types._v2025_11_25 import PrimitiveSchemaDefinition
 
 from handraise import Desk, Question, Responder, open_desk
@@ -128,6 +131,35 @@ class Table:
         """Every question that was ever asked."""
         return [*(await self.desk.list_pending()).items, *(await self.desk.list_settled()).items]
 
+    async def card(self, tool: str, **arguments: Any) -> OnCard:
+        """Ask with a tool, as the card that is shown for it."""
+        async with asyncio.timeout(SOON):
+            result = await self.client.call_tool(tool, arguments)
+        parts_of(result)
+        return OnCard(self, **(result.meta or {})["handraise/card"])
+
+
+@dataclass
+class OnCard:
+    """What the card of a question does: the key is from the result's `_meta`, and each call is signed."""
+
+    table: Table
+    question_id: str
+    key: str
+
+    def signed(self, tool: str, request: str) -> dict[str, str]:
+        """The arguments of a call of the card."""
+        mac = hmac.digest(bytes.fromhex(self.key), f"{tool}\n{request}".encode(), "sha256")
+        return {"question_id": self.question_id, "request": request, "signature": mac.hex()}
+
+    async def __call__(self, tool: str, **request: Any) -> dict[str, Any]:
+        """Call a tool of the card, and return what it shows then."""
+        async with asyncio.timeout(SOON):
+            result = await self.table.client.call_tool(tool, self.signed(tool, json.dumps(request)))
+        assert not result.is_error, result
+        view: dict[str, Any] = result.structured_content
+        return view
+
 
 def parts_of(result: types.CallToolResult | types.InputRequiredResult) -> dict[str, Any]:
     """What a result says; its text and its structure say the same."""
@@ -144,16 +176,21 @@ async def table(
     era: str,
     *,
     user: AtClient | None = None,
+    cards: bool = False,
     url: str = "memory:",
     person: str | None = "ana",
     desk_options: dict[str, Any] | None = None,
     change: Callable[[Desk], Desk] = lambda desk: desk,
     **options: Any,
 ) -> AsyncIterator[Table]:
-    """A client of this era at a server in this process; a `user` is there for a client that can show forms."""
+    """A client of this era at a server in this process; a `user` is there for a client that can show forms.
+
+    With `cards`, the client says that it can show cards.
+    """
     async with open_desk(url, poll_interval=0.05, **(desk_options or {})) as desk:
         at_client = None if person is None else ClientPerson(desk, Responder(person))
         server = mcp_server(change(desk), person=at_client, **{"wait": SOON, **options})
-        async with Client(server, mode=era, elicitation_callback=user) as client:
+        extensions = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})] if cards else []
+        async with Client(server, mode=era, elicitation_callback=user, extensions=extensions) as client:
             assert client.protocol_version == ERAS[era]
             yield Table(desk, client, user or AtClient())

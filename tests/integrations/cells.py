@@ -18,6 +18,7 @@ LONG_WAY = ("ask", "approve", "edit", "survives kill", "resumes elsewhere", "sev
 more_processes = pytest.mark.slow(
     "starts processes with a framework; one test of each integration kills, and the gate has half of those"
 )
+separate = pytest.mark.slow("its framework has an environment of its own, which only nightly makes")
 ON_BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow("the gate kills on SQLite"))]
 """What a process that is killed keeps its questions in."""
 KILLED_WHILE = [

@@ -339,6 +339,19 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
             MAX_EVENTS_SCANNED * 6,
         ),
         "first event at an instant": ("first_event_at", {"workspace": "w1", "at": EPOCH}, 64 * 2 * 5),
+        "export of 1,000 events": (
+            "settled_rows",
+            {
+                "workspace": "w1",
+                "transaction": "0",
+                "number": 0,
+                "kinds": ["answered"],
+                "since": None,
+                "until": None,
+                "looked": 1_000,
+            },
+            1_000 * 8,
+        ),
         "endings, 500": ("endings", {**endings, "limit": 500}, 500 * 8),
         "settled since a mark": (
             "settled_since",

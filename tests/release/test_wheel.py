@@ -53,6 +53,14 @@ def test_a_wheel_with_more_than_the_package_is_refused(
     assert len(wheel.wheel_faults(larger)) == 1
 
 
+def test_pytest_finds_the_fixtures_in_the_wheel(built: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(built[1]) as opened:
+        (name,) = [each for each in opened.namelist() if each.endswith("entry_points.txt")]
+        text = opened.read(name).decode()
+        assert "handraise/testing/plugin.py" in opened.namelist()
+    assert "[pytest11]\nhandraise.testing.plugin = handraise.testing.plugin\n" in text
+
+
 def test_the_description_of_the_wheel_leads_somewhere_from_anywhere(built: tuple[Path, Path]) -> None:
     with zipfile.ZipFile(built[1]) as opened:
         (name,) = [each for each in opened.namelist() if each.endswith("METADATA")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,42 @@ def test_only_publishing_may_publish_and_only_after_tests_and_check() -> None:
     assert build == "python -m build --no-isolation --outdir dist"
 
 
+def test_an_image_is_published_only_if_it_answers_a_question_on_both_kinds_of_machine() -> None:
+    called = read(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["image"]
+    assert {"tests", "build", "check"} <= {*called["needs"]}
+    assert called["with"] == {"publish": True}
+    jobs = read(ROOT / ".github" / "workflows" / "image.yml")["jobs"]
+    publish = jobs["publish"]
+    assert (publish["if"], {*publish["needs"]}) == ("inputs.publish", {*jobs} - {"publish"})
+    assert [name for name, job in jobs.items() if "packages" in job["permissions"]] == ["publish"]
+    assert jobs["image"]["strategy"]["matrix"]["machine"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+    for name in ("image", "compose", "publish"):
+        probes = [step["run"] for step in jobs[name]["steps"] if "scripts.image probe" in step.get("run", "")]
+        assert len(probes) == 1, name
+    (build,) = (step["with"] for step in publish["steps"] if "build-push-action" in step.get("uses", ""))
+    assert build["platforms"] == "linux/amd64,linux/arm64"
+    assert (build["provenance"], build["sbom"]) == ("mode=max", True)
+    attested = [step["with"] for step in publish["steps"] if "attest-build" in step.get("uses", "")]
+    assert attested[0]["subject-digest"] == "${{ steps.image.outputs.digest }}"
+
+
 def test_the_tests_are_the_ones_that_everybody_runs() -> None:
-    (job,) = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"].values()
+    job = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]["tests"]
     assert any('.ci/run "$TIER"' in step.get("run", "") for step in job["steps"])
     assert {*job["services"]} == {"postgres", "nats"}
+
+
+def test_every_python_and_system_that_the_project_names_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    jobs = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]
+    elsewhere = jobs["elsewhere"]["strategy"]["matrix"]["include"]
+    tested = {*jobs["tests"]["strategy"]["matrix"]["python"], *(each["python"] for each in elsewhere)}
+    versions = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert {*versions} == tested
+    systems = {each["system"].partition("-")[0] for each in elsewhere}
+    assert {"windows", "macos"} <= systems
+    page = (ROOT / "docs" / "reference" / "platforms.md").read_text(encoding="utf-8")
+    assert all(version in page for version in versions)
 
 
 @pytest.mark.parametrize("name", ["nightly", "release"])

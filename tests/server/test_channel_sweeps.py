@@ -202,7 +202,7 @@ async def test_looking_at_any_page_changes_nothing(
             for headers in credentials(mine):
                 client.cookies.clear()
                 ids = {"question_id": mine.question.id, "token": mine.tokens["link"], "channel": "slack"}
-                place = route.path.format_map(defaultdict(lambda: "x", ids))
+                place = route.path.replace(":path}", "}").format_map(defaultdict(lambda: "x", ids))
                 response = await client.request(method, place, params=query, headers=headers)
                 assert response.status_code < 500
                 seen += 1
@@ -219,7 +219,9 @@ async def test_no_page_does_anything_for_an_agent(
     for route in pages(everything.ctx):
         for headers in credentials(Place(mine.question, {"agent": mine.tokens["agent"]})):
             client.cookies.clear()
-            place = route.path.format_map(defaultdict(lambda: "x", question_id=mine.question.id))
+            place = route.path.replace(":path}", "}").format_map(
+                defaultdict(lambda: "x", question_id=mine.question.id)
+            )
             response = await client.post(place, data=form, headers=headers)
             assert response.status_code < 500
     assert digest(path) == before

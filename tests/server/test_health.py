@@ -22,10 +22,14 @@ async def test_alive_and_ready_need_no_credential(client: httpx2.AsyncClient) ->
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("gives", ["an error", "silence"])
 async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
-    ctx: ServerContext, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, gives: str
+    ctx: ServerContext,
+    client: httpx2.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    gives: str,
 ) -> None:
-    monkeypatch.setattr("handraise.server.api.health_routes._TIMEOUT", 0.01)
-    monkeypatch.setattr("handraise.server.api.health_routes._CACHE_SECONDS", 0.0)
+    monkeypatch.setattr("handraise.server.store_check._TIMEOUT", 0.01)
+    monkeypatch.setattr("handraise.server.store_check._CACHE_SECONDS", 0.0)
 
     async def durability() -> Any:
         if gives == "silence":
@@ -33,16 +37,33 @@ async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
         raise StoreUnavailable("PostgreSQL cannot do this now: no pg_hba.conf entry for user secret")
 
     monkeypatch.setattr(ctx.store, "durability", durability, raising=False)
-    refused = await client.get("/readyz")
+    refused = [await client.get("/readyz") for _ in range(3)][-1]
     assert refused.status_code == 503
     assert refused.headers["content-type"] == "application/problem+json"
     assert refused.headers["retry-after"] == "2"
     assert refused.json()["detail"] == "The store does not answer."
     assert "secret" not in refused.text
     assert (await client.get("/healthz")).status_code == 200
+    assert "handraise_store_up 0.0\nhandraise_ready 0.0" in await samples(client)
     monkeypatch.undo()
-    monkeypatch.setattr("handraise.server.api.health_routes._CACHE_SECONDS", 0.0)
+    monkeypatch.setattr("handraise.server.store_check._CACHE_SECONDS", 0.0)
     assert (await client.get("/readyz")).status_code == 200
+    assert "handraise_store_up 1.0\nhandraise_ready 1.0" in await samples(client)
+    # However often it was asked: one line when the store was lost, and one when it was back.
+    lines = [each for each in caplog.records if each.name == "handraise.server.store_check"]
+    assert [vars(each)["event"] for each in lines] == ["store_lost", "store_back"]
+    assert "()" not in lines[0].getMessage()
+
+
+async def samples(client: httpx2.AsyncClient) -> str:
+    """Whether the store is up, then whether the server is ready."""
+    lines = (await client.get("/metrics")).text.splitlines()
+    return "\n".join(
+        sorted(
+            (each for each in lines if each.startswith(("handraise_store_up ", "handraise_ready "))),
+            reverse=True,
+        )
+    )
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
@@ -58,6 +79,9 @@ async def test_many_who_ask_at_once_make_one_question_to_the_store(
         return await real()
 
     monkeypatch.setattr(ctx.store, "durability", durability, raising=False)
+    await ctx.store_check.store_answers()  # the check of the background is over
+    vars(ctx.store_check)["_checked_at"] = float("-inf")
+    asked = 0
     answers = await asyncio.gather(*(client.get("/readyz") for _ in range(20)))
     assert {each.status_code for each in answers} == {200}
     assert asked == 1

@@ -61,7 +61,7 @@ def test_a_hostile_text_stays_in_its_line_for_programs(shard: int) -> None:
         said = logged("json", text)
         assert said.isascii()
         first, second, third = map(json.loads, said.splitlines())
-        assert first["event"] == text
-        assert (second["event"], second["caller"], second["level"]) == (f"told {text}", text, "warning")
-        assert third["event"] == "failed"
+        assert (first["event"], first["message"]) == ("other", text)
+        assert (second["message"], second["caller"], second["level"]) == (f"told {text}", text, "warning")
+        assert third["message"] == "failed"
         assert "ValueError" in third["exception"]

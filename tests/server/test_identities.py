@@ -75,7 +75,7 @@ class TestWhoAdministers:
 async def test_me_is_an_agent_or_a_person(
     client: httpx2.AsyncClient, agent: Headers, member: Headers, workspace: str
 ) -> None:
-    nobody = {"workspace": workspace} | dict.fromkeys(("agent", "person", "reader", "role"))
+    nobody = {"workspace": workspace} | dict.fromkeys(("agent", "person", "reader", "role", "admin_token"))
     assert (await client.get("/v1/me", headers=agent)).json() == nobody | {"agent": "bot"}
     assert (await client.get("/v1/me", headers=member)).json() == nobody | {"person": "bob", "role": "member"}
 

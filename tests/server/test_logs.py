@@ -85,11 +85,13 @@ async def test_a_request_leaves_one_line_without_body_query_or_token(
     assert 0 < seconds < 60
     assert first == {
         "event": "request",
+        "message": "request",
         "level": "info",
         "logger": "handraise.server.observability.request_log",
         "method": "POST",
         "route": "/v1/questions",
         "status": 201,
+        "client": "192.0.2.1",
         "workspace": workspace,
         "caller": "agent:bot",
         "question": asked.json()["id"],

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from handraise.model.deliveries import Address
 from handraise.model.errors import StoreUnavailable
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.context import _update_queue_stats
 from handraise.server.observability.metrics import Metrics
 from handraise.testing import ManualClock
 from support.issuer import Issuer
-from tests.server.conftest import bearer
+from tests.server.conftest import bearer, on_every_store
 
 SOON = 30.0
 
@@ -106,7 +109,86 @@ async def test_pending_is_counted_by_age_beside_the_scrapes(
     assert known[600.0] - known[60.0] >= 1
     assert known[60.0] >= 1
     assert known[float("inf")] >= 2
-    assert 0 <= found["handraise_queue_stats_age_seconds"] < SOON
+    assert 0 <= found["handraise_task_age_seconds task=count"] < SOON
+
+
+@on_every_store
+@pytest.mark.parametrize("settings", [{"pending_quota": 2}])
+async def test_a_message_that_nobody_sends_and_an_agent_at_its_quota_are_seen(
+    ctx: ServerContext,
+    client: httpx2.AsyncClient,
+    agent: dict[str, str],
+    issuer: Issuer,
+    workspace: str,
+    clock: ManualClock,
+) -> None:
+    await issuer.person(workspace, "secret-person")
+    before = await ctx.store.queue_stats(quota=2)
+    to = {"any": "where"}
+    await ctx.outbox.put_address(
+        Address(workspace=workspace, recipient="secret-person", channel="gone", id="main", to=to)
+    )
+    for _ in range(2):
+        asked = await client.post(
+            "/v1/questions", json={"prompt": "?", "recipients": ["secret-person"]}, headers=agent
+        )
+        assert asked.status_code == 201
+    refused = await client.post("/v1/questions", json={"prompt": "?"}, headers=agent)
+    assert refused.status_code == 429
+    clock.advance(timedelta(minutes=5))
+    await _update_queue_stats(ctx)
+    found = await numbers(client)
+    assert found["handraise_outbox_oldest_due_seconds"] >= max(300, before.oldest_due)
+    assert found["handraise_agents_at_quota"] >= before.askers_at_quota + 1
+    assert "secret" not in (await client.get("/metrics")).text
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize("settings", [{"connections": 3}])
+async def test_the_pool_says_how_many_connections_it_has_and_who_waits_for_one(
+    ctx: ServerContext, client: httpx2.AsyncClient, store: str
+) -> None:
+    connection = await asyncpg.connect(store)
+    held: list[asyncio.Task[Any]] = []
+    try:
+        await connection.execute("begin; lock table handraise.grants in access exclusive mode")
+        held += [asyncio.create_task(ctx.store.grants("nowhere", after=None, limit=1)) for _ in range(5)]
+        async with asyncio.timeout(SOON):
+            while (found := await numbers(client))["handraise_pool_waiters"] < 3:
+                await asyncio.sleep(0.01)
+        assert (found["handraise_pool_size"], found["handraise_pool_in_use"]) == (2, 2)
+    finally:
+        await connection.close()
+        await asyncio.gather(*held, return_exceptions=True)
+    async with asyncio.timeout(SOON):
+        while (found := await numbers(client))["handraise_pool_waiters"] or found["handraise_pool_in_use"]:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+async def test_credentials_that_are_not_valid_are_counted_by_what_they_are(
+    client: httpx2.AsyncClient,
+) -> None:
+    for _ in range(2):
+        await client.get("/v1/me", headers=bearer("hra_nothing"))
+    await client.post("/v1/sessions", json={"link": "hrl_nothing"})
+    await client.get("/v1/me")
+    found = await numbers(client)
+    assert found["handraise_credentials_refused_total credential=key"] == 2
+    assert found["handraise_credentials_refused_total credential=sign_in_link"] == 1
+    assert sum(value for name, value in found.items() if "credentials_refused" in name) == 3
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+async def test_an_event_loop_that_is_blocked_is_seen(ctx: ServerContext, client: httpx2.AsyncClient) -> None:
+    del ctx
+    async with asyncio.timeout(SOON):
+        while (found := await numbers(client))["handraise_event_loop_lag_seconds_count"] < 1:
+            await asyncio.sleep(0.05)
+        before = found["handraise_event_loop_lag_seconds_sum"]
+        time.sleep(0.8)  # noqa: ASYNC251 -- it blocks the loop
+        while (await numbers(client))["handraise_event_loop_lag_seconds_sum"] - before < 0.2:
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
@@ -205,6 +287,9 @@ async def test_what_the_store_could_not_do_is_counted_by_call(
     assert (await numbers(client))["handraise_store_errors_total call=groups"] == 2
 
 
-def test_the_age_of_the_pulse_counts_from_the_start_so_that_its_alert_can_fire() -> None:
-    (line,) = re.findall(rb"^handraise_queue_stats_age_seconds (\S+)$", Metrics().render(), re.MULTILINE)
-    assert 0 <= float(line) < SOON
+def test_the_age_of_a_task_counts_from_its_start_so_that_its_alert_can_fire() -> None:
+    metrics = Metrics()
+    metrics.watch_task("count")
+    for name in (b'handraise_task_age_seconds{task="count"}', b"handraise_audit_sealed_age_seconds"):
+        (line,) = re.findall(rb"^%s (\S+)$" % re.escape(name), metrics.render(), re.MULTILINE)
+        assert 0 <= float(line) < SOON

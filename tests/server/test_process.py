@@ -116,7 +116,7 @@ def test_two_servers_share_one_database(postgres: str, tmp_path: Path, workspace
 def test_memory_is_served_with_a_warning(tmp_path: Path) -> None:
     with serving("memory:", tmp_path) as server:
         assert re.search(r"Survives +nothing", server.banner)
-        (warning,) = [line["event"] for line in server.log if line["level"] == "warning"]
+        (warning,) = [line["message"] for line in server.log if line["level"] == "warning"]
         assert warning.startswith("memory: stores nothing")
 
 
@@ -124,7 +124,7 @@ def test_memory_is_served_with_a_warning(tmp_path: Path) -> None:
 def test_plain_http_for_everybody_is_served_with_a_warning(file: str, tmp_path: Path) -> None:
     with serving(file, tmp_path, "--host", EVERYWHERE) as server:
         assert server.address.startswith("http://localhost:")
-        (warning,) = [line["event"] for line in server.log if line["level"] == "warning"]
+        (warning,) = [line["message"] for line in server.log if line["level"] == "warning"]
         assert "can be read in transit" in warning
     with serving(file, tmp_path, "--host", EVERYWHERE, public_url="https://ask.example.com/") as server:
         assert re.search(

@@ -81,7 +81,7 @@ async def test_administrators_make_and_end_readers_keys_and_no_agent_passes_for_
     assert made.json()["key"].startswith("hrr_")
     me = await client.get("/v1/me", headers=key)
     assert me.json() == {"workspace": workspace, "reader": "dashboard"} | dict.fromkeys(
-        ("agent", "person", "role")
+        ("agent", "person", "role", "admin_token")
     )
     refused = await client.post("/v1/keys", json={"agent": "reader:x"}, headers=admin)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pydantic
 import pytest
 from joserfc import jws
 from joserfc.jwk import OctKey, OKPKey
 
 from handraise import Approval
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.errors import UnsafeStore
 from handraise.model.identities import Role
 from handraise.model.receipts import RECEIPT_LIFETIME
-from handraise.server import ServerContext
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.signing.key_files import make_key
-from handraise.signing.receipt_tokens import load_verifier
+from handraise.signing.receipt_tokens import load_receipt_key, load_verifier
 from handraise.testing import ManualClock
 from handraise.testing.promises import promise
 from support.issuer import Issuer
@@ -115,6 +117,43 @@ async def test_an_approval_that_cannot_be_used_any_more_is_not_used_with_an_olde
     assert "expired" in refused.json()["detail"]
     assert (await desk.get(ids[3])).consumed_at is None
     assert (await used(client, await desk.receipt(ids[3]))).status_code == 200
+
+
+@promise("P16")
+async def test_while_the_key_is_replaced_servers_with_the_old_and_the_new_one_accept_each_others_receipts(
+    store: str, key: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new.key"
+    make_key(new)
+    public = {each: Path(f"{each}.pub") for each in (key, new)}
+
+    async def refusal(signs: Path, receives: Path, *accepted: Path) -> str | None:
+        """How a server with one key refuses the receipt of a server with another."""
+        async with open_server(ServerSettings(url=store, receipt_key=signs)) as ctx:
+            desk = ctx.desk.scoped("default", asker="bot")
+            token = await desk.receipt(await approved(desk))
+        settings = ServerSettings(url=store, receipt_key=receives, receipt_key_fallbacks=accepted)
+        async with open_server(settings) as ctx:
+            transport = httpx2.ASGITransport(app=create_app(ctx))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://desk.example") as client:
+                keys = (await client.get("/v1/receipt-keys")).json()["keys"]
+                assert len(keys) == 1 + len(accepted)
+                problem: str | None = (await used(client, token)).json().get("reason")
+                return problem
+
+    assert await refusal(key, new) == "it is signed with another key"
+    assert await refusal(key, new, public[key]) is None
+    assert await refusal(new, key) == "it is signed with another key"
+    assert await refusal(new, key, public[new]) is None
+
+
+def test_keys_that_are_accepted_need_one_that_signs_and_are_public(key: Path) -> None:
+    with pytest.raises(pydantic.ValidationError, match="it needs HANDRAISE_RECEIPT_KEY"):
+        ServerSettings(url="memory:", receipt_key_fallbacks=(Path(f"{key}.pub"),))
+    with pytest.raises(pydantic.ValidationError, match="it needs HANDRAISE_SECRET"):
+        ServerSettings(url="memory:", secret_fallbacks=("an earlier one",))
+    with pytest.raises(UnsafeStore, match=r"Name the \.pub file of a key"):
+        load_receipt_key(key, [key])
 
 
 async def test_only_the_agent_that_asked_gets_a_receipt(

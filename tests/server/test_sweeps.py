@@ -20,7 +20,7 @@ from handraise import Approval, Responder
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
-from handraise.server.auth.issuer import issue_question_link, issue_reader_key
+from handraise.server.auth.issuer import issue_admin_token, issue_question_link, issue_reader_key
 from handraise.testing import promise
 from support.issuer import Issuer
 from tests.conftest import own_database
@@ -71,9 +71,35 @@ READERS_MAY = {
     "GET /v1/questions/{question_id}/followers",
     "GET /v1/questions/{question_id}/thread",
     "GET /v1/statistics",
+    "GET /v1/answers",
     "GET /v1/me",
 }
 """Everything that a reader may do at all."""
+
+ADMIN_TOKENS_MAY = {
+    *(
+        f"{method} /v1/{path}"
+        for method, path in (
+            *(
+                ("GET", path)
+                for path in ("config", "people", "groups", "hours", "addresses", "routing", "policy")
+            ),
+            *(("PUT", path) for path in ("config", "hours", "routing", "policy", "retention", "quotas")),
+            *(("GET", path) for path in ("retention", "quotas", "me")),
+            *((method, "people/{person_id}") for method in ("GET", "PUT", "DELETE")),
+            *(("POST", f"people/{{person_id}}/{verb}") for verb in ("disable", "enable")),
+            *((method, "groups/{name}") for method in ("GET", "PUT")),
+            *((method, "groups/{name}/hours") for method in ("GET", "PUT", "DELETE")),
+            *((method, "groups/{name}/rota") for method in ("GET", "PUT", "DELETE")),
+            *(
+                (method, "addresses/{recipient}/{channel}/{address_id}")
+                for method in ("GET", "PUT", "DELETE")
+            ),
+            ("DELETE", "hours"),
+        )
+    )
+}
+"""Everything that the token of an administering program may do: what a configuration file has, and nothing else."""
 
 ANYBODY_MAY = {
     "POST /v1/sessions",
@@ -111,6 +137,7 @@ class Place:
     member: str
     admin: str
     reader: str
+    admin_token: str
     question_link: str
     """The token of a link with which the member answers the question."""
 
@@ -238,7 +265,8 @@ async def furnish(ctx: ServerContext, workspace: str) -> Place:
     link = await issue_question_link(ctx, question, ana, channel="email", by="root", lasts=week)
     assert link is not None
     reader = (await issue_reader_key(ctx, workspace, "dashboard", by="root")).key
-    return Place(workspace, ids, agent, member, admin, reader, link.url.rpartition("/")[2])
+    program = (await issue_admin_token(ctx, workspace, "ci", by="root")).key
+    return Place(workspace, ids, agent, member, admin, reader, program, link.url.rpartition("/")[2])
 
 
 @promise("P8", "P11")
@@ -271,12 +299,44 @@ async def test_no_key_of_a_reader_asks_answers_or_administers(
     assert await digest(database) == before
 
 
+@promise("P8", "P11")
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if str(each) not in ADMIN_TOKENS_MAY | ANYBODY_MAY], ids=str
+)
+async def test_no_token_that_administers_asks_answers_votes_or_lets_anybody_in(
+    client: httpx2.AsyncClient, database: Database, shared: Place, operation: Operation
+) -> None:
+    before = await digest(database)
+    response = await send(client, operation, shared.ids, shared.admin_token)
+    assert response.status_code == 403, response.text
+    assert response.json()["code"] == "permission_denied"
+    for prefix in ("hra_", "hrs_"):  # as the key of an agent, or as the session of a person
+        as_other = await send(client, operation, shared.ids, shared.admin_token.replace("hrm_", prefix))
+        assert as_other.status_code == 401
+    assert await digest(database) == before
+
+
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if str(each) in ADMIN_TOKENS_MAY], ids=str)
+async def test_what_a_token_may_administer_nobody_else_may_but_an_administrator(
+    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation
+) -> None:
+    before = await digest(database)
+    if operation.path != "/v1/me":
+        for who in (mine.agent, mine.reader, mine.member):
+            assert (await send(client, operation, mine.ids, who)).status_code == 403
+    assert await digest(database) == before
+    response = await send(client, operation, mine.ids, mine.admin_token)
+    assert response.status_code not in (401, 403), response.text
+    assert response.status_code < 500
+
+
 async def test_no_page_opens_with_the_key_of_a_reader(
     client: httpx2.AsyncClient, ctx: ServerContext, database: Database, shared: Place
 ) -> None:
     before = await digest(database)
     for route in pages(ctx):
-        path = route.path.format_map(defaultdict(lambda: "x", shared.ids, token="x"))  # noqa: S106 -- no token
+        where = route.path.replace(":path}", "}")
+        path = where.format_map(defaultdict(lambda: "x", shared.ids, token="x"))  # noqa: S106 -- no token
         for method in route.methods or ():
             said = []
             for sent in ({}, {"cookie": f"handraise={shared.reader}"}):
@@ -323,7 +383,9 @@ async def test_a_question_link_opens_no_page_but_its_own(
     before, seen = await digest(database), set()
     unknown = shared.question_link[:-43] + "A" * 43
     for route in pages(ctx):
-        path = route.path.format_map(defaultdict(lambda: "x", shared.ids, token=unknown))
+        path = route.path.replace(":path}", "}").format_map(
+            defaultdict(lambda: "x", shared.ids, token=unknown)
+        )
         for method in route.methods or ():
             for name, value in (("cookie", "handraise={}"), ("authorization", "Bearer {}")):
                 said = []
@@ -339,7 +401,7 @@ async def test_a_question_link_opens_no_page_but_its_own(
     assert await digest(database) == before
 
 
-@pytest.mark.parametrize("kind", ["agent", "member", "admin", "reader"])
+@pytest.mark.parametrize("kind", ["agent", "member", "admin", "reader", "admin_token"])
 async def test_no_other_credential_is_a_question_link(
     client: httpx2.AsyncClient, shared: Place, kind: str
 ) -> None:
@@ -382,10 +444,10 @@ async def test_nobody_but_an_administrator_opens_or_sends_a_page_of_the_administ
     for route in pages(ctx):
         if not route.path.startswith("/admin"):
             continue
-        path = route.path.format_map(defaultdict(lambda: "x", shared.ids))
+        path = route.path.replace(":path}", "}").format_map(defaultdict(lambda: "x", shared.ids))
         for method in route.methods or ():
             seen += 1
-            for token in (shared.member, shared.agent, shared.reader):
+            for token in (shared.member, shared.agent, shared.reader, shared.admin_token):
                 client.cookies.clear()
                 known = {"authorization": f"Bearer {token}"}
                 response = await client.request(method, path, headers=known | SAME_ORIGIN)
@@ -408,7 +470,7 @@ async def test_an_administrator_of_another_workspace_changes_nothing_on_these_pa
     untouched = await digest(database, theirs.workspace)
     for route in pages(ctx):
         if route.path.startswith("/admin"):
-            path = route.path.format_map(defaultdict(lambda: "x", theirs.ids))
+            path = route.path.replace(":path}", "}").format_map(defaultdict(lambda: "x", theirs.ids))
             for method in route.methods or ():
                 client.cookies.clear()
                 known = {"authorization": f"Bearer {mine.admin}"}
@@ -426,7 +488,14 @@ async def test_safe_methods_change_nothing(
     client: httpx2.AsyncClient, database: Database, shared: Place, path: str, method: str
 ) -> None:
     before = await digest(database)
-    for token in (None, shared.agent, shared.member, shared.admin, shared.reader):
+    for token in (
+        None,
+        shared.agent,
+        shared.member,
+        shared.admin,
+        shared.reader,
+        shared.admin_token,
+    ):
         operation = Operation(method, path, None, form=False)
         response = await send(client, operation, shared.ids, token, query={"id": shared.ids["question_id"]})
         assert response.status_code < 500
@@ -434,7 +503,7 @@ async def test_safe_methods_change_nothing(
 
 
 @promise("P8")
-@pytest.mark.parametrize("who", ["agent", "member", "admin", "reader"])
+@pytest.mark.parametrize("who", ["agent", "member", "admin", "reader", "admin_token"])
 @pytest.mark.parametrize(
     "operation", [each for each in OPERATIONS if "{" in each.path or each.path == "/v1/outcomes"], ids=str
 )
@@ -465,7 +534,7 @@ async def test_whatever_an_administrator_does_stays_in_the_workspace(
     client: httpx2.AsyncClient, database: Database, mine: Place, theirs: Place, operation: Operation
 ) -> None:
     untouched = await digest(database, theirs.workspace)
-    for token in (mine.admin, mine.agent):
+    for token in (mine.admin, mine.agent, mine.admin_token):
         response = await send(client, operation, theirs.ids, token)
         assert response.status_code < 500
         assert (

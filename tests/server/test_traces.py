@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -12,6 +13,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
+from handraise import Approval
+from handraise.model.forms import form_to_json
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.observability import Traces
 from support.issuer import Issuer
@@ -82,6 +85,33 @@ async def test_the_span_of_an_answer_has_a_link_to_the_span_of_the_asker(
         "b7ad6b7169203331",
     )
     assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans())
+
+
+async def test_the_span_of_an_approval_names_its_tool_and_nothing_else_of_the_action(
+    client: httpx2.AsyncClient, issuer: Issuer, workspace: str, exporter: InMemorySpanExporter
+) -> None:
+    agent, person = await issuer.agent(workspace, "bot"), await issuer.person(workspace, "ada")
+    form = form_to_json(Approval.of("refund", {"amount": "secret-amount"}))
+    asked = await client.post(
+        "/v1/questions",
+        json={"prompt": "secret-prompt", "form": json.loads(form), "tool_call": "call_1"},
+        headers=bearer(agent),
+    )
+    place = f"/v1/questions/{asked.json()['id']}"
+    await client.post(f"{place}/answer", json={"value": "approve"}, headers=bearer(person))
+    used = await client.post(f"{place}/consume", json={}, headers=bearer(agent))
+    assert used.status_code == 200
+    spans = exporter.get_finished_spans()
+    assert len(spans) == 3
+    for span in spans:
+        found = {name: value for name, value in (span.attributes or {}).items() if name.startswith("gen_ai.")}
+        assert found == {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "refund",
+            "gen_ai.tool.call.id": "call_1",
+            "gen_ai.agent.name": "bot",
+        }
+    assert "secret" not in "".join(span.to_json() for span in spans)
 
 
 async def test_the_link_is_there_when_another_process_takes_the_answer(

@@ -1,5 +1,5 @@
-// Makes dist, which is published, of what the compiler has made in build/src: one small file, and the types that it uses.
-import { copyFile, mkdir, readFile, rm } from "node:fs/promises";
+// Makes dist, which is published, of what the compiler has made in build/src: one small file, and one with its types.
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -18,9 +18,21 @@ await build({
   target: "es2022",
 });
 
+// The types are one file too: beside each other they take more room. Only what index exports can be imported.
 const names = new Set(["index"]);
+const parts = [];
+const exported = [];
 for (const name of names) {
   const text = await readFile(new URL(`${name}.d.ts`, compiled), "utf8");
   for (const [, found] of text.matchAll(/from "\.\/(\w+)\.js"/g)) names.add(found);
-  await copyFile(new URL(`${name}.d.ts`, compiled), new URL(`${name}.d.ts`, dist));
+  if (name !== "index") {
+    parts.push(text.replace(/^import .*;\n|^export \{\};\n/gm, "").replace(/^export /gm, ""));
+    continue;
+  }
+  for (const [, isType, listed, from] of text.matchAll(/^export (type )?(?:\{(.*)\}|\*) from "\.\/(\w+)\.js";$/gm)) {
+    const all = await readFile(new URL(`${from}.d.ts`, compiled), "utf8");
+    const found = listed?.split(",") ?? [...all.matchAll(/^export declare \w+ (\w+)/gm)].map(([, each]) => each);
+    exported.push(...found.flatMap((each) => (each.trim() ? `${isType ?? ""}${each.trim()}` : [])));
+  }
 }
+await writeFile(new URL("index.d.ts", dist), `${parts.join("")}export { ${exported.join(", ")} };\n`);

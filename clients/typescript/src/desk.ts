@@ -27,6 +27,7 @@ import {
   type ThreadMessage,
 } from "./records.js";
 import type { OutputOf, StandardSchema } from "./standard_schema.js";
+import { onAbort } from "./timing.js";
 import { uuid7 } from "./uuid7.js";
 import { Waiters } from "./waiters.js";
 
@@ -145,8 +146,7 @@ export class Desk {
     if (replyWith === undefined) return (await this.waitAny([questionId], options))[1];
     signal?.throwIfAborted();
     const done = new AbortController();
-    const onAbort = (): void => done.abort(signal?.reason);
-    signal?.addEventListener("abort", onAbort);
+    const leave = onAbort(signal, () => done.abort(signal?.reason));
     const waiting = given({ timeout: options.timeout, signal: done.signal, replyWith: undefined });
     const outcome = this.waitAny([questionId], waiting).then(([, settled]) => settled);
     const replying = this.#replyToAll(questionId, replyWith, done.signal);
@@ -155,7 +155,7 @@ export class Desk {
       return await Promise.race([outcome, replying.then(() => outcome)]);
     } finally {
       done.abort();
-      signal?.removeEventListener("abort", onAbort);
+      leave();
       outcome.catch(() => undefined);
       replying.catch(() => undefined);
     }

@@ -76,7 +76,7 @@ const FORMATS = { email: "email", uri: "uri", date: "date", "date-time": "dateti
 
 /** A form from the JSON Schema of one value, or the schema itself if it is of an object. */
 export function formFromSchema(schema: Readonly<Record<string, unknown>>): Form | JsonSchema {
-  if (schema["type"] === "object") return withoutPatternsOfFormats(schema);
+  if (schema["type"] === "object") return flat(schema);
   if (schema["format"] === "password" || schema["writeOnly"]) {
     throw InvalidQuestion.of("into", "a question must not ask for a secret");
   }
@@ -138,13 +138,28 @@ function nextAfter(value: number): number {
   return number[0] ?? value;
 }
 
-/** A format says it already, and people's programs write patterns for it that a server does not take. */
-function withoutPatternsOfFormats(schema: Readonly<Record<string, unknown>>): JsonSchema {
-  const properties = Object.entries((schema["properties"] ?? {}) as Record<string, Record<string, unknown>>);
-  const kept = properties.map(([name, { pattern, ...part }]) => {
+type Properties = Record<string, Record<string, unknown>>;
+
+/**
+ * The schema of an object as a server takes it. A member that may be null is optional. A format says it already, and people's
+ * programs write patterns for it that a server does not take.
+ */
+function flat(schema: Readonly<Record<string, unknown>>): JsonSchema {
+  const { properties = {}, required = [] } = schema as { properties?: Properties; required?: string[] };
+  const kept = Object.entries(properties).map(([name, given]) => {
+    const { pattern, ...part } = withoutNull(given) ?? given;
     return [name, pattern !== undefined && part["format"] === undefined ? { ...part, pattern } : part] as const;
   });
-  return { ...schema, properties: Object.fromEntries(kept) } as JsonSchema;
+  const needed = required.filter((name) => !withoutNull(properties[name] ?? {}));
+  return { ...schema, properties: Object.fromEntries(kept), required: needed } as JsonSchema;
+}
+
+/** The schema of a member without null; undefined if it may not be null. */
+function withoutNull({ anyOf, ...part }: Readonly<Record<string, unknown>>): Record<string, unknown> | undefined {
+  const listed = Array.isArray(part["type"]) ? part["type"].map((type: unknown) => ({ type })) : anyOf;
+  if (!Array.isArray(listed)) return undefined;
+  const others = (listed as { type?: unknown }[]).filter(({ type }) => type !== "null");
+  return others.length === 1 && listed.length === 2 ? { ...part, ...others[0] } : undefined;
 }
 
 function optionsOf(schema: Readonly<Record<string, unknown>>): { id: string; label: string }[] | undefined {
@@ -170,9 +185,21 @@ function given<Parts extends object>(parts: Parts): { [Name in keyof Parts]: Non
   return Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)) as never;
 }
 
+/** The answer with null for what was left out and may be null. */
+function withNulls({ "~standard": standard }: StandardSchema, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  try {
+    const schema = (standard.jsonSchema?.input({ target: "draft-2020-12" }) ?? {}) as { properties?: Properties; required?: string[] };
+    const nulls = (schema.required ?? []).filter((name) => withoutNull(schema.properties?.[name] ?? {}));
+    return { ...Object.fromEntries(nulls.map((name) => [name, null])), ...value };
+  } catch {
+    return value; // it cannot say its JSON Schema, and the form was given
+  }
+}
+
 /** The answer as the schema reads it. */
 export async function readAnswer<Schema extends StandardSchema>(schema: Schema, value: unknown): Promise<OutputOf<Schema>> {
-  const result = await schema["~standard"].validate(value);
+  const result = await schema["~standard"].validate(withNulls(schema, value));
   if (result.issues === undefined) return result.value as OutputOf<Schema>;
   const problems = result.issues.map(({ path = [], message }) => ({
     path: path.map((part) => String(typeof part === "object" ? part.key : part)).join("."),

@@ -2,7 +2,7 @@
 import { DeskClosed, HandraiseError, StoreUnavailable, isTemporary } from "./errors.js";
 import type { HttpTransport } from "./http_transport.js";
 import type { Heartbeats as HeartbeatsRecord, Question } from "./records.js";
-import { after, isSeconds, timing } from "./timing.js";
+import { after, isSeconds, onAbort, timing } from "./timing.js";
 
 const MOST_BEATS = 1_000;
 /** How many signs there are in the time of one heartbeat. */
@@ -29,7 +29,7 @@ export class Heartbeats {
   constructor(transport: HttpTransport, first: number) {
     this.#transport = transport;
     this.#first = first;
-    transport.closed.addEventListener("abort", () => {
+    onAbort(transport.closed, () => {
       for (const waiting of this.#waits.values()) clearTimeout(waiting.timer);
     });
   }

@@ -3,7 +3,7 @@ import { DeskClosed, HandraiseError, StoreUnavailable, TooManyRequests, errorOf,
 import { type StreamMessage, messagesOf } from "./event_stream.js";
 import { jsonText } from "./json.js";
 import type { ProblemDocument } from "./records.js";
-import { after, isSeconds, now, sleep, timing } from "./timing.js";
+import { after, isSeconds, now, onAbort, sleep, timing } from "./timing.js";
 import { uuid7 } from "./uuid7.js";
 
 export interface Call {
@@ -61,11 +61,12 @@ export class HttpTransport {
     const began = now();
     let pause = timing.firstPause;
     let told = false;
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const address = this.#address;
       let error: HandraiseError;
       try {
-        const response = await this.#send(address + target, { method, headers, body }, timing.response + wait, signal);
+        const patience = opening ? timing.openingPatience : timing.response + wait;
+        const response = await this.#send(address + target, { method, headers, body }, patience, signal);
         if (response.status >= 200 && response.status < 300) return parsed(response.text, address);
         error = refusal(response, address);
         if (isRedirect(response.status)) throw error;
@@ -82,7 +83,8 @@ export class HttpTransport {
       most = call.patience ?? most;
       if (opening) most = Math.min(most, timing.openingPatience);
       const rest = Math.max(spread(pause), error instanceof TooManyRequests ? error.retryAfter : 0);
-      if (now() + rest > began + most) throw error;
+      const isTried = !opening || tries >= this.#addresses.length;
+      if (isTried && now() + rest > began + most) throw error;
       if (!told && error instanceof StoreUnavailable) {
         told = true;
         this.#options.log(`${error.message} Trying again for up to ${Math.round(most)} seconds.`);
@@ -194,15 +196,12 @@ interface Answer {
 /** Aborts after some seconds, or when one of these signals does. */
 class Limit {
   readonly #controller = new AbortController();
-  readonly #signals: readonly (AbortSignal | undefined)[];
+  readonly #leaving: readonly (() => void)[];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(seconds: number, ...signals: readonly (AbortSignal | undefined)[]) {
-    this.#signals = signals;
-    for (const each of signals) {
-      if (each?.aborted) this.#abort();
-      each?.addEventListener("abort", this.#abort);
-    }
+    if (signals.some((each) => each?.aborted)) this.#abort();
+    this.#leaving = signals.map((each) => onAbort(each, this.#abort));
     this.restart(seconds);
   }
 
@@ -221,7 +220,7 @@ class Limit {
 
   end(): void {
     this.pause();
-    for (const each of this.#signals) each?.removeEventListener("abort", this.#abort);
+    for (const leave of this.#leaving) leave();
   }
 
   readonly #abort = (): void => {

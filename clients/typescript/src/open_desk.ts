@@ -20,6 +20,7 @@ export interface DeskOptions {
 
 /** Open a desk at a server. Its workspace and its asker are those of the key. */
 export async function openDesk(options: DeskOptions = {}): Promise<Desk> {
+  if (!globalThis.crypto) throw new TypeError("@handraise/client needs Node 20 or later.");
   const url = options.url ?? environment("HANDRAISE_URL");
   const key = options.key ?? environment("HANDRAISE_KEY");
   if (!url?.replace(/[,\s]+/g, "")) throw new TypeError("openDesk needs the address of a server: set HANDRAISE_URL, or url: …");

@@ -54,6 +54,7 @@ export interface components {
             readonly url: string;
         };
         readonly CallerRecord: {
+            readonly admin_token?: string | null;
             readonly agent?: string | null;
             readonly person?: string | null;
             readonly reader?: string | null;

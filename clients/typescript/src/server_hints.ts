@@ -6,7 +6,7 @@
 import { DeskClosed, HandraiseError, StoreUnavailable } from "./errors.js";
 import { type HttpTransport, heartbeatOf } from "./http_transport.js";
 import { ENDINGS, type Event, type OutcomeStates } from "./records.js";
-import { after, now, sleep, timing } from "./timing.js";
+import { after, now, onAbort, sleep, timing } from "./timing.js";
 
 /** How many questions one request to a server may ask about. */
 export const MOST_IDS = 200;
@@ -149,7 +149,7 @@ export class ServerHints {
     this.#covered = covered;
     const giveUp = new AbortController();
     const stop = (): void => giveUp.abort();
-    signal.addEventListener("abort", stop);
+    const leave = onAbort(signal, stop);
     const looking = setInterval(() => {
       if (covered.size < MOST_IDS && this.#hasNewWaits(covered)) stop();
     }, timing.newWaits * 1000);
@@ -165,7 +165,7 @@ export class ServerHints {
       throw error;
     } finally {
       clearInterval(looking);
-      signal.removeEventListener("abort", stop);
+      leave();
     }
   }
 

@@ -61,10 +61,21 @@ export function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return resolve();
     const done = (): void => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
+      leave();
       resolve();
     };
     const timer = after(seconds, done);
-    signal?.addEventListener("abort", done);
+    const leave = onAbort(signal, done);
   });
+}
+
+const listeners = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** Call this when the signal is aborted, unless the returned function was called. One listener for all: Node warns of many. */
+export function onAbort(signal: AbortSignal | undefined, then: () => void): () => void {
+  if (!signal) return () => undefined;
+  const all = listeners.get(signal) ?? new Set();
+  if (!listeners.has(signal)) signal.addEventListener("abort", () => all.forEach((each) => each()));
+  listeners.set(signal, all.add(then));
+  return () => void all.delete(then);
 }

@@ -3,17 +3,17 @@
  * read again; the poll reads everything now and then, because a hint gets lost sooner or later. Without waits nothing runs,
  * so that a program which waits for nothing more can end.
  */
-import { DeskClosed, HandraiseError, QuestionNotFound, StillPending, StoreUnavailable } from "./errors.js";
+import { DeskClosed, HandraiseError, QuestionNotFound, StillPending, StoreUnavailable, isTemporary } from "./errors.js";
 import type { HttpTransport } from "./http_transport.js";
 import { ENDINGS, type Outcome, type OutcomeStates } from "./records.js";
 import { MOST_IDS, ServerHints } from "./server_hints.js";
-import { after, now, sleep, timing } from "./timing.js";
+import { after, now, onAbort, sleep, timing } from "./timing.js";
 
 /** A poll that takes a second comes again after four. */
 const SPARE = 4;
 
-/** What is known about some questions: an outcome, or null if there is no such question. Pending ones are left out. */
-type Found = ReadonlyMap<string, Outcome | null>;
+/** What is known about some questions: an outcome, or why there is none to wait for. Pending ones are left out. */
+type Found = ReadonlyMap<string, Outcome | HandraiseError>;
 
 interface Wait {
   settle(outcome: Outcome): void;
@@ -44,9 +44,9 @@ export class Waiters {
     this.#transport = transport;
     this.#log = options.log;
     this.#hints = new ServerHints(transport, () => this.#waits.keys(), options);
-    transport.closed.addEventListener("abort", () => {
+    onAbort(transport.closed, () => {
       this.#running?.abort();
-      for (const wait of [...this.#waits.values()].flatMap((each) => [...each])) wait.fail(new DeskClosed());
+      this.#failAll(new DeskClosed());
     });
   }
 
@@ -61,11 +61,10 @@ export class Waiters {
       // A timer of JavaScript lasts 24 days at most.
       const onTime = (): void => (now() < end ? void (timer = after(end - now(), onTime)) : resolve(undefined));
       let timer = timeout === undefined ? undefined : after(timeout, onTime);
-      const onAbort = (): void => reject(signal?.reason);
-      signal?.addEventListener("abort", onAbort);
+      const forget = onAbort(signal, () => reject(signal?.reason));
       leave = () => {
         clearTimeout(timer);
-        signal?.removeEventListener("abort", onAbort);
+        forget();
         for (const [id, wait] of waits) this.#leave(id, wait);
       };
       for (const [id, wait] of waits) this.#enter(id, wait);
@@ -112,7 +111,7 @@ export class Waiters {
     }
     for (const id of ids) {
       const outcome = found.get(id);
-      if (outcome === null) throw notFound(id);
+      if (outcome instanceof HandraiseError) throw outcome;
       if (outcome !== undefined) return [id, outcome];
     }
     throw new StillPending(ids);
@@ -145,10 +144,14 @@ export class Waiters {
         }
       } catch (error) {
         if (signal.aborted || error instanceof DeskClosed) return;
-        this.#log(`the server cannot be read (${String(error)}); waiting for it to come back`);
-        await sleep(this.#hints.pollInterval, signal);
-        this.#hurried = true;
-        this.#soonest = 0;
+        if (error instanceof HandraiseError && !isTemporary(error)) {
+          this.#failAll(error); // the key was revoked, for example, and nobody would ever be told
+        } else {
+          this.#log(`the server cannot be read (${String(error)}); waiting for it to come back`);
+          await sleep(this.#hints.pollInterval, signal);
+          this.#hurried = true;
+          this.#soonest = 0;
+        }
       }
       if (this.#unread.size === 0) await this.#nextWakeUp(signal);
     }
@@ -169,21 +172,27 @@ export class Waiters {
   async #nextWakeUp(signal: AbortSignal): Promise<void> {
     const awake = new AbortController();
     this.#wakeUp = () => awake.abort();
-    signal.addEventListener("abort", this.#wakeUp);
+    const leave = onAbort(signal, this.#wakeUp);
     await sleep(this.#pollIn(), awake.signal);
-    signal.removeEventListener("abort", this.#wakeUp);
+    leave();
   }
 
   #give(found: Found): void {
     for (const [id, outcome] of found) {
-      for (const wait of this.#waits.get(id) ?? []) outcome === null ? wait.fail(notFound(id)) : wait.settle(outcome);
+      for (const wait of this.#waits.get(id) ?? []) {
+        outcome instanceof HandraiseError ? wait.fail(outcome) : wait.settle(outcome);
+      }
     }
+  }
+
+  #failAll(error: HandraiseError): void {
+    for (const waits of this.#waits.values()) for (const wait of waits) wait.fail(error);
   }
 
   async #read(ids: readonly string[], signal: AbortSignal): Promise<Found> {
     const pages: string[][] = [];
     for (let start = 0; start < ids.length; start += MOST_IDS) pages.push(ids.slice(start, start + MOST_IDS));
-    const found = new Map<string, Outcome | null>();
+    const found = new Map<string, Outcome | HandraiseError>();
     await Promise.all(
       pages.map(async (page) => {
         const states = (await this.#transport.call("GET", "/v1/outcomes", { query: { id: page }, signal })) as OutcomeStates;
@@ -191,13 +200,18 @@ export class Waiters {
           throw new StoreUnavailable("The server did not say how the questions stand.");
         }
         for (const { id, outcome } of states.settled) {
-          if (outcome && ENDINGS.has(outcome.status) && page.includes(id)) found.set(id, outcome);
+          if (outcome && page.includes(id)) found.set(id, ENDINGS.has(outcome.status) ? outcome : unknown(id, outcome));
         }
-        for (const id of states.unknown) if (page.includes(id)) found.set(id, null);
+        for (const id of states.unknown) if (page.includes(id)) found.set(id, notFound(id));
       }),
     );
     return found;
   }
+}
+
+/** A newer server may know more ways to end. It is not pending, and nobody knows what it means. */
+function unknown(id: string, { status }: Outcome): HandraiseError {
+  return new HandraiseError("unknown_outcome", `Question ${id} has ended as "${status}": update @handraise/client to know it.`);
 }
 
 function notFound(id: string): HandraiseError {

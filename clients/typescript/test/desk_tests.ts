@@ -47,6 +47,22 @@ test("an answer has the type of a schema of Zod", async () => {
   assert.deepEqual(refund, { amount: 12.5, to: "card", on: new Date("2026-11-18") });
 });
 
+test("what may be null in a schema of Zod can be left out, and is null then", async () => {
+  const Booking = z.object({
+    guests: z.int().min(1),
+    note: z.string().max(200).nullable(),
+    room: z.enum(["Garden", "Terrace"]).nullable(),
+    seats: z.number().nullable().optional(),
+  });
+  const asking = desk.ask("Which booking?", { into: Booking });
+  const { form } = await server.answer(asks("Which booking?"), { guests: 2, room: "Garden" });
+  assert.ok(form.kind === "form");
+  const required = form.fields.filter((field) => field.required).map(({ name }) => name);
+  assert.deepEqual(required, ["guests"]);
+  const booking: { guests: number; note: string | null } = await asking;
+  assert.deepEqual(booking, { guests: 2, note: null, room: "Garden" });
+});
+
 test("simple schemas of Zod are simple forms", async () => {
   const kinds = [
     [z.boolean(), true],

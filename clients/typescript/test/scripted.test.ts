@@ -66,6 +66,62 @@ test("the outcome of a question that nobody asked about is not taken", async () 
   await assert.rejects(desk.wait(QUESTION, { timeout: 0.1 }), StillPending);
 });
 
+test("an ending that this client does not know is an error, and not pending", async () => {
+  const settled = [{ id: QUESTION, outcome: { ...OUTCOME, status: "postponed" } }];
+  const [desk] = await scripted({ "/v1/outcomes": () => Response.json({ settled, unknown: [], pending: [] }) });
+  for (const options of [{}, { timeout: 0 }]) {
+    await assert.rejects(desk.wait(QUESTION, options), { code: "unknown_outcome", message: /ended as "postponed"/ });
+  }
+});
+
+test("a wait whose key was revoked ends with an error, and so does the next", async () => {
+  const states = { settled: [], unknown: [], pending: [QUESTION] };
+  const respond = (count: number): Response => (count < 3 ? Response.json(states) : refused(401, "unauthenticated"));
+  const [desk] = await scripted({ "/v1/outcomes": respond }, { pollInterval: 0.02 });
+  for (const id of [QUESTION, QUESTION, FOREIGN]) await assert.rejects(desk.wait(id), Unauthenticated);
+});
+
+test("many waits with one signal are no leak for Node, and all of them end", async (t) => {
+  const warnings: string[] = [];
+  const note = (warning: Error): void => void warnings.push(String(warning));
+  process.on("warning", note);
+  t.after(() => process.off("warning", note));
+  const [desk] = await scripted({ "/v1/outcomes": () => Response.json({ settled: [], unknown: [], pending: [] }) });
+  const over = new AbortController();
+  const ids = Array.from({ length: 30 }, (_, number) => `question-${number}`);
+  const { signal } = over;
+  const waits = ids.flatMap((id) => [desk.wait(id, { signal }), desk.wait(id, { signal, replyWith: () => undefined })]);
+  const ended = Promise.allSettled(waits);
+  await pause(0.1);
+  over.abort(new Error("enough"));
+  assert.ok((await ended).every(({ status }) => status === "rejected"));
+  await pause(0.01);
+  assert.deepEqual(warnings, []);
+});
+
+test("an address that swallows everything does not keep a desk from opening at the next", async (t) => {
+  const before = timing.openingPatience;
+  timing.openingPatience = 0.2;
+  t.after(() => (timing.openingPatience = before));
+  const desk = await openDesk({
+    url: "http://gone.test, http://also-gone.test, http://there.test",
+    key: "hra_x",
+    log,
+    fetch: async (url, request) => {
+      if (String(url).startsWith("http://there.test")) return Response.json({ workspace: "default", agent: "agent" });
+      return new Promise((_, reject) => request?.signal?.addEventListener("abort", () => reject(request.signal?.reason)));
+    },
+  });
+  assert.equal(desk.asker, "agent");
+});
+
+test("a runtime that is too old is told so", async (t) => {
+  const found = Object.getOwnPropertyDescriptor(globalThis, "crypto") as PropertyDescriptor;
+  Object.defineProperty(globalThis, "crypto", { value: undefined, configurable: true });
+  t.after(() => Object.defineProperty(globalThis, "crypto", found));
+  await assert.rejects(openDesk({ url: "http://scripted.test", key: "hra_x" }), /needs Node 20 or later/);
+});
+
 test("after a timeout the first of the questions is returned, in the caller's order", async () => {
   const settled = [FOREIGN, QUESTION].map((id) => ({ id, outcome: OUTCOME }));
   const [desk] = await scripted({ "/v1/outcomes": () => Response.json({ settled, unknown: [], pending: [] }) });

@@ -21,6 +21,7 @@ export class Server {
     readonly session: string,
     /** The keys of other agents. */
     readonly others: readonly string[],
+    readonly settings: NodeJS.ProcessEnv,
   ) {}
 
   get url(): string {
@@ -28,17 +29,17 @@ export class Server {
   }
 
   get environment(): NodeJS.ProcessEnv {
-    return environmentIn(this.folder, this.port);
+    return environmentIn(this.folder, this.port, this.settings);
   }
 
   /** A server with an agent "deployer" and a person "ana". */
-  static async started(): Promise<Server> {
+  static async started(settings: NodeJS.ProcessEnv = {}): Promise<Server> {
     const folder = await mkdtemp(join(tmpdir(), "handraise-"));
     const port = await freePort();
-    const env = environmentIn(folder, port);
+    const env = environmentIn(folder, port, settings);
     const made = await run("python", ["-m", "support.furnished_store", env["HANDRAISE_URL"] ?? ""], { env, cwd: ROOT });
     const { key, others, session } = JSON.parse(made.stdout) as { key: string; others: string[]; session: string };
-    const server = new Server(folder, port, key, session, others);
+    const server = new Server(folder, port, key, session, others, settings);
     await server.restart();
     return server;
   }
@@ -128,7 +129,7 @@ function agreement(form: Form): unknown {
   }
 }
 
-function environmentIn(folder: string, port: number): NodeJS.ProcessEnv {
+function environmentIn(folder: string, port: number, settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const clean = Object.entries(process.env).filter(([name]) => !name.startsWith("HANDRAISE_"));
   return {
     ...Object.fromEntries(clean),
@@ -136,6 +137,7 @@ function environmentIn(folder: string, port: number): NodeJS.ProcessEnv {
     HANDRAISE_PORT: String(port),
     HANDRAISE_HEARTBEAT: "0.5",
     HANDRAISE_LOG_LEVEL: "warning",
+    ...settings,
   };
 }
 

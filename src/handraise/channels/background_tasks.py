@@ -43,4 +43,6 @@ class BackgroundTasks:
         if not task.cancelled() and (error := task.exception()) and not isinstance(error, self._expected):
             # Other errors may contain a secret.
             why = error if isinstance(error, NotSent) else type(error).__name__
-            _log.warning("something about %s failed: %s", self._channel, why)
+            _log.warning(
+                "something about %s failed: %s", self._channel, why, extra={"event": "channel_task_failed"}
+            )

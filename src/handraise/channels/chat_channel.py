@@ -96,7 +96,12 @@ class ChatChannel(abc.ABC, Generic[A, P]):
             return Response(status=400)
         except (HandraiseError, NotSent) as error:
             why = type(error).__name__
-            _log.warning("something from %s could not be done (%s); it may come again", self.service, why)
+            _log.warning(
+                "something from %s could not be done (%s); it may come again",
+                self.service,
+                why,
+                extra={"event": "channel_input_failed"},
+            )
             return Response(status=503)
         if answer is None:
             return Response()
@@ -119,7 +124,12 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         except Exception as error:  # noqa: BLE001 -- whatever it is, the question has been told
             # An error of ours says what to do, such as which permission is missing; any other may have secrets in it.
             why = str(error) if isinstance(error, NotSent) else type(error).__name__
-            _log.warning("the files of a message could not be sent to %s: %s", self.service, why)
+            _log.warning(
+                "the files of a message could not be sent to %s: %s",
+                self.service,
+                why,
+                extra={"event": "channel_files_failed"},
+            )
 
     async def _post_files(self, place: P, sent: Any, files: Sequence[SentFile], name: str, /) -> None:
         """Post files in reply to a message; raises `NotSent`. The same `name` twice is one message, if the service can tell."""

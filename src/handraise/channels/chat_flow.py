@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from handraise.channels.account_links import ChatAccount
 from handraise.channels.chat_references import QuestionReference
 from handraise.channels.inbound_replies import (
+    ConnectReply,
     Replies,
     Reply,
     ReplyResult,
@@ -41,6 +43,7 @@ NOT_OURS = gettext_noop(
 WHICH_QUESTION = gettext_noop(
     "I cannot tell which question that is for. Press a button of the question, or reply to its message."
 )
+NOT_A_CODE = gettext_noop("That is no code. Open your page in Handraise, and copy the code that it shows.")
 _TOO_LARGE = gettext_noop("This cannot be shown here in full. Open it in the inbox to answer.")
 _MOST_DIGITS = 4
 
@@ -158,6 +161,10 @@ class ChatFlow(Generic[R]):
         ):
             return ReplyResult("refused", self.why_not_here(question) or gettext(hint))
         return None
+
+    def connect(self, text: str, account: ChatAccount | None, service: str) -> ConnectReply | None:
+        """See `Replies.connect`."""
+        return self._replies.connect(text, account, service)
 
     def why_not_here(self, question: Question) -> str | None:
         """Why a question cannot be answered in this chat; None if it can, or has ended."""

@@ -11,9 +11,10 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
+from handraise.channels.account_links import LASTS, AccountLinks, ChatAccount, read_code
 from handraise.model.attachments import Attachment
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.errors import (
@@ -99,6 +100,18 @@ class ReplyResult:
         return self.question is not None and self.question.outcome is not None
 
 
+class ConnectReply(NamedTuple):
+    """What to say to somebody who sent a code, and the link that connects their account."""
+
+    text: str
+    url: str | None = None
+
+    @property
+    def with_url(self) -> str:
+        """Both, for a service that makes a link of an address."""
+        return self.text if self.url is None else f"{self.text}\n{self.url}"
+
+
 def misfit(question: Question, problems: Sequence[Problem]) -> ReplyResult:
     """What to tell of an answer that does not fit."""
     why = "; ".join(map(problem_text, problems))
@@ -142,6 +155,7 @@ class Replies:
     """Takes replies of every channel to the desk. `locale` is for people who chose none.
 
     `base_url` is where the pages of questions are, if there are any. Without `images`, an image is a file like any other.
+    Without `accounts`, nobody connects an account of theirs.
     """
 
     def __init__(
@@ -153,6 +167,7 @@ class Replies:
         locale: Locale = DEFAULT_LOCALE,
         base_url: str | None = None,
         images: Images | None = None,
+        accounts: AccountLinks | None = None,
     ) -> None:
         self._desk = desk
         self._directory = directory
@@ -160,10 +175,32 @@ class Replies:
         self._locale = locale
         self._base_url = base_url
         self._images = images
+        self._accounts = accounts
 
     def use_default_locale(self) -> None:
         """Say everything from here on, in this task, as for somebody who is not known yet."""
         set_locale(self._locale)
+
+    def connect(self, text: str, account: ChatAccount | None, service: str) -> ConnectReply | None:
+        """What to say to somebody who sent a code to connect this account; None if the text is no code.
+
+        Only the sender may see it. `account` is None if it is one that cannot be connected here.
+        """
+        code = read_code(text)
+        if code is None or self._accounts is None:
+            return None
+        if account is None:
+            return ConnectReply(
+                gettext("This account belongs to another organisation, so it cannot be connected here.")
+            )
+        url = self._accounts.make_link(code, account)
+        if url is None:
+            return ConnectReply(gettext("This code has ended. Open your page in Handraise and begin again."))
+        text = gettext(
+            "To connect this {service} account with Handraise, open this link within {minutes} minutes, in the browser in "
+            "which you began. If you did not begin this yourself, do nothing, and give the link to nobody."
+        )
+        return ConnectReply(text.format(service=service, minutes=LASTS // 60), url)
 
     async def read_file(self, question: Question, file: Attachment) -> bytes:
         """The bytes of a file of a question, for the people whom a message about it reaches."""

@@ -10,10 +10,13 @@ from typing import NoReturn
 
 SERVER_COMMANDS = frozenset(
     {
+        "apply",
         "audit",
+        "copy",
         "demo",
         "doctor",
         "erase",
+        "export-config",
         "groups",
         "hold",
         "keys",

@@ -244,14 +244,14 @@ def verify(
 
     verdict = verify_lines(
         read,
-        keys=[_trusted(each) for each in keys or ()],
+        keys=[read_trusted_key(each) for each in keys or ()],
         known=[_mark(each) for each in known or ()],
         unsigned=unsigned,
         unsigned_before=unsigned_before,
         witnesses=_witnesses(read, witnesses or (), authorities or ()),
         witness_within=_span(within),
         witness_since=None if since is None else since.replace(tzinfo=UTC),
-        check_passkey=_passkey_check(),
+        check_passkey=passkey_check(),
     )
     if verdict.fault is not None:
         typer.secho(f"NOT GOOD: {shown(str(verdict.fault))}", err=True, bold=True)
@@ -259,7 +259,7 @@ def verify(
     _show(verdict)
 
 
-def _passkey_check() -> CheckProof | None:
+def passkey_check() -> CheckProof | None:
     """How passkeys are checked, if what that needs is installed."""
     try:
         from handraise.server.passkeys.ceremony import find_fault  # noqa: PLC0415 -- webauthn is an extra
@@ -354,7 +354,8 @@ def _or_refuse(work: Callable[[], T]) -> T:
         raise CommandError(str(error)) from error
 
 
-def _trusted(text: str) -> TrustedKey:
+def read_trusted_key(text: str) -> TrustedKey:
+    """A public key of the command line: a file, and the seals that it signed if they are named."""
     from handraise.signing.key_files import trusted_key  # noqa: PLC0415 -- cryptography is an extra
 
     found = _RANGE.fullmatch(text)

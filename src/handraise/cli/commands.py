@@ -164,6 +164,21 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "app",
         "Shards: the databases that workspaces are spread over. HANDRAISE_URL is postgresql+shards://…",
     ),
+    "apply": (
+        "config_commands",
+        "apply",
+        "Make a workspace what a file says: people, groups, addresses, routing, policy, retention and quotas.",
+    ),
+    "export-config": (
+        "config_commands",
+        "export_config",
+        "Write the configuration of a workspace as the file that `handraise apply` reads, without secrets.",
+    ),
+    "export": (
+        "export_command",
+        "export",
+        "Write all settled questions with their answers as data, oldest first.",
+    ),
     "audit": (
         "audit_commands",
         "app",
@@ -208,6 +223,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "migrate": ("store_commands", "migrate", "Upgrade the schema to this release."),
     "doctor": ("store_commands", "doctor", "Check the store and show what it promises."),
+    "copy": (
+        "copy_command",
+        "copy",
+        "Copy a whole store into an empty one, such as from SQLite to PostgreSQL, or back.",
+    ),
 }
 """For each command or group of commands: its module, its name there, and its line in the list of commands."""
 

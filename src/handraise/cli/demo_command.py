@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from handraise.cli.demo_office import BILLING, DATA, SUPPORT, Waiting, fill_office
+from handraise.cli.demo_programs import choosing_programs, offer_programs
 from handraise.cli.environment import settings_with
 from handraise.cli.terminal_texts import outcome_words, shown
 from handraise.desk_factory import open_desk
@@ -28,11 +29,15 @@ from handraise.server.context import open_context
 from handraise.server.observability.logs import configure_logs
 
 AGENT = "release-agent"
+YOURS = "your-agent"
 _PERSON = "you"
 
 
 def demo(
     *,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="The address to listen on; 0.0.0.0 in a container.")
+    ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 for a free one.")
     ] = 0,
@@ -42,19 +47,19 @@ def demo(
     Starts a server with a temporary store, colleagues and a week of past questions, and prints a link to sign in. Ctrl+C stops
     it.
     """
-    with _settings(port) as settings:
+    with _settings(host, port) as settings:
         configure_logs(settings)
         asyncio.run(_play(settings))
     typer.echo("\nStopped, and the demo's store is gone. To run your own: handraise serve")
 
 
 @contextmanager
-def _settings(port: int) -> Iterator[ServerSettings]:
-    """Settings for this machine only, whatever the environment says."""
+def _settings(host: str, port: int) -> Iterator[ServerSettings]:
+    """Settings that the environment does not change."""
     with TemporaryDirectory(prefix="handraise-demo-") as folder:
         settings = settings_with(
             url=f"sqlite:///{Path(folder) / 'demo.db'}",
-            host="127.0.0.1",
+            host=host,
             port=port,
             workspace="default",
             admin=_PERSON,
@@ -65,7 +70,7 @@ def _settings(port: int) -> Iterator[ServerSettings]:
 
 async def _play(settings: ServerSettings) -> None:
     waiting = await fill_office(settings, person=_PERSON)
-    names = (AGENT, BILLING, SUPPORT, DATA)
+    names = (AGENT, BILLING, SUPPORT, DATA, YOURS)
     async with open_context(settings) as ctx:
         keys = {each: (await issue_key(ctx, settings.workspace, agent=each, by="demo")).key for each in names}
     async with asyncio.TaskGroup() as tasks:
@@ -74,12 +79,13 @@ async def _play(settings: ServerSettings) -> None:
         def listening(told: process.RunningServer) -> None:
             _welcome(told)
             address = told.settings.base_url
-            agents.append(tasks.create_task(_agent(address, keys[AGENT])))
+            agents.append(tasks.create_task(_agent(address, keys[AGENT], keys[YOURS])))
             for question, result, reply in _actions(waiting):
                 work = _act(address, keys[question.asker], question, result, reply)
                 agents.append(tasks.create_task(work))
 
-        await process.serve(settings, listening, show_link=True)
+        with choosing_programs():
+            await process.serve(settings, listening, show_link=True)
         for agent in agents:
             agent.cancel()
 
@@ -120,7 +126,7 @@ async def _act(address: str, key: str, question: Question, result: str, reply: s
         _print_status(f"{action.tool}: {result}", question.asker)
 
 
-async def _agent(address: str, key: str) -> None:
+async def _agent(address: str, key: str, key_of_yours: str) -> None:
     """The script: three questions of three kinds, each built on the answer before."""
     async with open_desk(address, credentials=key) as desk:
         _print_status("I have built release 4.2 and may deploy it now.")
@@ -153,9 +159,10 @@ async def _agent(address: str, key: str) -> None:
             _print_status(f"Done, exactly as you approved it: {action.tool}({arguments})")
     typer.secho(
         "\nThat was it. Each question was kept in a store, so the agent could have been restarted, or have\n"
-        "waited for two weeks. Have a look around; Ctrl+C stops the demo.",
+        "waited for two weeks. Have a look around.",
         bold=True,
     )
+    offer_programs(address, key_of_yours)
 
 
 async def _ask(desk: Desk, prompt: str, *, form: Choice | Form, context: Json) -> Json:

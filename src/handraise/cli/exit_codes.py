@@ -12,8 +12,6 @@ from __future__ import annotations
 import os
 from typing import assert_never
 
-import pydantic
-
 from handraise.model.errors import (
     MissingExtra,
     SchemaMismatch,
@@ -45,18 +43,16 @@ class CommandError(Exception):
 
 
 class ConfigurationError(CommandError):
-    """A setting cannot be used."""
+    """Settings cannot be used."""
 
 
-EXPECTED = (CommandError, HandraiseError, OSError, pydantic.ValidationError)
+EXPECTED = (CommandError, HandraiseError, OSError)
 """What a command may raise; anything else is a bug and shows its traceback."""
 
 
 def exit_of(error: BaseException) -> tuple[str, int]:
     """The message and the exit code for an error; what people have to do with is in the language of the terminal."""
     match error:
-        case pydantic.ValidationError():
-            return "\n".join(map(_setting_problem, error.errors())), MISCONFIGURED
         case ConfigurationError() | UnsafeStore() | SchemaMismatch() | UnknownAddress() | MissingExtra():
             return str(error), MISCONFIGURED
         case StoreUnavailable(misconfigured=True):
@@ -103,11 +99,3 @@ def _where_from(path: str) -> str:
     """Which variable named a file, if one did."""
     named = (name for name, value in os.environ.items() if name.startswith("HANDRAISE_") and path in value)
     return next((f" Check {name}." for name in named), "")
-
-
-def _setting_problem(found: object) -> str:
-    """Which variable is wrong, without its value, which may be a secret."""
-    details = found if isinstance(found, dict) else {}
-    name = "_".join(str(part) for part in details.get("loc", ())[:1]).upper()
-    why = str(details.get("msg", "it is not valid")).removeprefix("Value error, ")
-    return f"HANDRAISE_{name} cannot be used: {why}."

@@ -15,7 +15,7 @@ from handraise.model.identities import AgentKey
 from handraise.model.json_values import text_problem
 from handraise.model.visible import visible_line
 from handraise.server import ServerContext
-from handraise.server.auth.issuer import issue_key, issue_reader_key
+from handraise.server.auth.issuer import issue_admin_token, issue_key, issue_reader_key, issue_scim_key
 
 app = typer.Typer(
     help="Keys of agents. With a key, an agent can ask; it cannot answer.",
@@ -33,18 +33,43 @@ def create(
         str, typer.Argument(metavar="NAME", help="The agent's name: the asker of its questions.")
     ],
     *,
-    read: Annotated[
+    read_only: Annotated[
         bool,
         typer.Option(
-            "--read",
+            "--read-only",
             help="Make a key for a program that only reads settled questions, not for an agent.",
+        ),
+    ] = False,
+    scim: Annotated[
+        bool,
+        typer.Option(
+            "--scim",
+            help="Make a key for your identity provider, which adds, disables and removes people with it.",
+        ),
+    ] = False,
+    admin: Annotated[
+        bool,
+        typer.Option(
+            "--admin",
+            help="Make a token for a program that administers the workspace, such as one that applies a file. "
+            "It cannot ask or answer.",
         ),
     ] = False,
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON and nothing else.")] = False,
 ) -> None:
-    """Make a key for an agent. It is shown only once."""
-    issue = issue_reader_key if read else issue_key
+    """Make a key for an agent, or another program. It is shown only once."""
+    if read_only + scim + admin > 1:
+        raise CommandError("Give one of --read-only, --scim and --admin.")
+    issue = (
+        issue_reader_key
+        if read_only
+        else issue_scim_key
+        if scim
+        else issue_admin_token
+        if admin
+        else issue_key
+    )
     if not 1 <= len(name) <= _LONGEST or not name.isprintable():
         raise CommandError(
             f"No agent can be called {name!r}: up to {_LONGEST} printable characters are possible."
@@ -64,11 +89,7 @@ def create(
         return
     typer.echo(f"A new key for {visible_line(key['agent'])}. It is shown only once:\n")
     typer.secho(key["key"], bold=True)
-    typer.echo(
-        "\nSet it as HANDRAISE_KEY to read: handraise list --settled --json"
-        if read
-        else "\nGive it to the agent as HANDRAISE_KEY, and the server's address as HANDRAISE_URL."
-    )
+    typer.echo(f"\n{_use_of(read_only=read_only, scim=scim, admin=admin)}")
     typer.echo(f"To revoke it: handraise keys revoke {key['id']}")
 
 
@@ -111,6 +132,20 @@ def revoke(
     if key is None:
         raise CommandError(f"There is no key {key_id!r} here. Look at: handraise keys list")
     typer.echo(f"The key of {visible_line(key.agent)} is revoked, since {when(key.revoked_at)}.")
+
+
+def _use_of(*, read_only: bool, scim: bool, admin: bool) -> str:
+    """What to do with a new key."""
+    if scim:
+        return "Give it to your identity provider as the secret token, with your server's address and /scim/v2 behind it."
+    if admin:
+        return (
+            "Whoever has it decides who may answer here. Set it as HANDRAISE_KEY, and the server's address as "
+            "HANDRAISE_URL, and run: handraise apply office.yaml"
+        )
+    if read_only:
+        return "Set it as HANDRAISE_KEY to read: handraise export, or handraise list --settled --json"
+    return "Give it to the agent as HANDRAISE_KEY, and the server's address as HANDRAISE_URL."
 
 
 def _state(key: AgentKey) -> str:

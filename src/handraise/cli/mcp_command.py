@@ -32,7 +32,7 @@ def mcp(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Who uses the client. If it can show forms, they may answer there; if not given, nobody may.",
+            help="Who uses the client. If it can show cards or forms, they may answer there; if not given, nobody may.",
         ),
     ] = None,
     to: Annotated[
@@ -60,6 +60,10 @@ def mcp(
             "--topics",
             help="Let a model give its question a topic: equal questions of several agents are asked once.",
         ),
+    ] = False,
+    cards: Annotated[
+        bool,
+        typer.Option("--cards", help="Show cards also in a client that does not say that it can show them."),
     ] = False,
     conversation: Annotated[
         str, typer.Option(metavar="NAME", help="The conversation that the questions belong to.")
@@ -97,6 +101,7 @@ def mcp(
         "expires_in": None if expires is None else span_of(expires),
         "least_risk": risk,
         "topics": topics,
+        "assume_cards": cards,
         "state_keys": () if key is None else (key,),
     }
     if http and token is None and not integration.is_loopback(host):

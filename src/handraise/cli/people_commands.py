@@ -12,11 +12,13 @@ from typing import Annotated
 import pydantic
 import typer
 
+from handraise.cli.account_commands import find
 from handraise.cli.environment import operator, settings_with, with_context
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.desk.everybody import everybody
+from handraise.desk.people_rights import disable_person_safely, remove_person_safely
 from handraise.desk.public_holidays import check_holidays
 from handraise.model.errors import MissingExtra, PermissionDenied
 from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE, WorkspaceCalendars
@@ -178,13 +180,20 @@ def list_people(*, workspace: Workspace = None) -> None:
         typer.echo("There is nobody yet. Add somebody: handraise people add NAME")
         return
     show_table(
-        ["NAME", "ROLE", "E-MAIL", "GROUPS"],
+        [
+            "NAME",
+            "ROLE",
+            "E-MAIL",
+            "GROUPS",
+            *(["STATE"] if any(each.disabled_at for each in people) else []),
+        ],
         [
             [
                 each.id if each.name == each.id else f"{each.id} ({each.name})",
                 each.role,
                 each.email or "",
                 ", ".join(sorted(each.groups)),
+                *(["disabled"] if each.disabled_at else []),
             ]
             for each in people
         ],
@@ -193,30 +202,52 @@ def list_people(*, workspace: Workspace = None) -> None:
 
 @app.command()
 def remove(name: Name, *, workspace: Workspace = None) -> None:
-    """Remove somebody, with their sessions, links, groups and addresses.
+    """Remove somebody, with their sessions, links, grants, groups and addresses.
 
     Their answers stay, and so do questions that name them. To erase those too: handraise erase NAME
     """
 
     async def work(ctx: ServerContext) -> None:
-        where = ctx.settings.workspace
         person = await find_person(ctx, name)
-        others = [
-            each
-            async for each in everybody(ctx.directory, ctx.settings.workspace)
-            if each.id != name and each.role is Role.ADMIN
-        ]
-        if person.role is Role.ADMIN and not others:
-            raise CommandError(
-                f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
-            )
-        await ctx.directory.remove_person(where, name, by=operator())
-        for address in await ctx.outbox.addresses(where, [name]):
-            # Somebody else may have this name later.
-            await ctx.outbox.remove_address(where, name, address.channel, address.id, by=operator())
+        try:
+            await remove_person_safely(ctx, person, by=operator())
+        except PermissionDenied:
+            raise _only_administrator(name) from None
 
     with_context(work, workspace=workspace)
     typer.echo(f"{visible_line(name)} is removed. Their answers stay.")
+
+
+@app.command()
+def disable(name: Name, *, workspace: Workspace = None) -> None:
+    """Disable somebody at once: they can do nothing until they are enabled again.
+
+    Their sessions, links and grants end, and their votes on open questions do not count. Their groups stay.
+    """
+
+    async def work(ctx: ServerContext) -> None:
+        person = await find_person(ctx, name)
+        try:
+            await disable_person_safely(ctx, person, by=operator())
+        except PermissionDenied:
+            raise _only_administrator(name) from None
+
+    with_context(work, workspace=workspace)
+    typer.echo(
+        f"{visible_line(name)} is disabled. To enable them again: handraise people enable {visible_line(name)}"
+    )
+
+
+@app.command()
+def enable(name: Name, *, workspace: Workspace = None) -> None:
+    """Enable somebody who was disabled. They sign in again; grants stay revoked."""
+
+    async def work(ctx: ServerContext) -> None:
+        await find_person(ctx, name)
+        await ctx.directory.enable_person(ctx.settings.workspace, name, by=operator())
+
+    with_context(work, workspace=workspace)
+    typer.echo(f"{visible_line(name)} is enabled and can sign in.")
 
 
 @app.command()
@@ -306,6 +337,9 @@ def sign_out(
     if session is not None and not number:
         raise CommandError(f"{name!r} has no such session. To see theirs: handraise people sessions NAME")
     typer.echo(f"Ended {number} {'session' if number == 1 else 'sessions'} of {visible_line(name)}.")
+
+
+app.command("find")(find)
 
 
 @groups.command("set")
@@ -498,3 +532,9 @@ def _check_name(name: str) -> None:
         responder_of(Responder(name))
     except PermissionDenied as refusal:
         raise CommandError(f"Nobody can be called {name!r}: {refusal.reason}.") from None
+
+
+def _only_administrator(name: str) -> CommandError:
+    return CommandError(
+        f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
+    )

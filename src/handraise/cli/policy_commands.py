@@ -11,7 +11,7 @@ import typer
 
 from handraise.cli.environment import operator, with_context
 from handraise.cli.exit_codes import REFUSED, CommandError
-from handraise.cli.policy_report import progress_bar, show_report, show_suggestions
+from handraise.cli.policy_report import reading_progress, show_report, show_suggestions
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.cli.terminal_texts import shown, shown_lines, span_of
@@ -130,7 +130,7 @@ def replay_policy(
     start = datetime.now(UTC) - span_of(since)
 
     async def work(ctx: ServerContext) -> ReplayReport:
-        with progress_bar("Replaying", start) as progress:
+        with reading_progress("Replaying", start) as progress:
             return await replay_history(
                 ctx.store, ctx.settings.workspace, policy, since=start, progress=progress
             )
@@ -158,7 +158,7 @@ def suggest_policy(
     start = datetime.now(UTC) - span
 
     async def work(ctx: ServerContext) -> Sequence[Suggestion]:
-        with progress_bar("Reading", start) as progress:
+        with reading_progress("Reading", start) as progress:
             return await suggest_rules(ctx.store, ctx.settings.workspace, since=start, progress=progress)
 
     found = with_context(work, workspace=workspace)
@@ -217,16 +217,16 @@ def read_policy(file: Path) -> Any:
     return read_document(content)
 
 
-def show_differences(before: Json, after: Json) -> None:
+def show_differences(before: Json, after: Json, *, indent: str = "") -> None:
     """Print which rules are added, changed and removed, and what is different in those that changed."""
     changes = policy_changes(before, after)
     for change in changes_between(before, after):
         each = changes[change.part]
-        typer.echo(_line(change))
+        typer.echo(indent + _line(change))
         if change.change == "changed":
-            _show_lines("-", each["from"])
+            _show_lines(f"{indent}    -", each["from"])
         if change.change != "removed":
-            _show_lines("+", each["to"])
+            _show_lines(f"{indent}    +", each["to"])
 
 
 def _line(change: PolicyChangeRecord) -> str:
@@ -236,7 +236,7 @@ def _line(change: PolicyChangeRecord) -> str:
 def _show_lines(sign: str, part: Json) -> None:
     for line in shown_lines(write_document(part).removesuffix("...\n")):
         if line.strip():
-            typer.echo(f"    {sign} {line}")
+            typer.echo(f"{sign} {line}")
 
 
 def _in_short(before: Json, after: Json) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import typer
 
+from handraise.cli.progress_bar import progress_bar
 from handraise.cli.terminal_output import show_table, when
 from handraise.cli.terminal_texts import shown, shown_prompt
 from handraise.desk.past_questions import Progress
@@ -21,23 +21,15 @@ _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 @contextmanager
-def progress_bar(label: str, since: datetime) -> Iterator[Progress]:
-    """A bar that shows how far back the questions were read. Without a terminal there is none."""
-    if not sys.stderr.isatty():
-        yield lambda _page: None
-        return
-    now = datetime.now(UTC)
-    whole = max((now - since).total_seconds(), 1.0)
-    with typer.progressbar(length=1_000, label=label, file=sys.stderr) as bar:
+def reading_progress(label: str, since: datetime) -> Iterator[Progress]:
+    """A bar that shows how far back the questions were read."""
+    with progress_bar(label, datetime.now(UTC), since) as advance:
 
-        def advance(page: Sequence[Question]) -> None:
-            last = page[-1].outcome
-            if last is not None:
-                place = round(1_000 * (now - last.at).total_seconds() / whole)
-                bar.update(max(0, min(place, 1_000) - bar.pos))
+        def show(page: Sequence[Question]) -> None:
+            if (last := page[-1].outcome) is not None:
+                advance(last.at)
 
-        yield advance
-        bar.update(1_000 - bar.pos)
+        yield show
 
 
 def show_report(report: ReplayReport) -> None:

@@ -49,7 +49,7 @@ def serve(
 
     Ctrl+C or SIGTERM stops it, after running requests have finished.
     """
-    settings = settings_with(host=host, port=port, workers=workers)
+    settings = settings_with(refuse_unknown=True, host=host, port=port, workers=workers)
     configure_logs(settings)
     # With thousands of streams, millions of objects live long. Looking for cycles as often as Python does by
     # default took two fifths of the server's time, and a second at a time.
@@ -117,7 +117,9 @@ def log_listening(listening: process.RunningServer) -> None:
     """Log where it listens, unless somebody has read that in the terminal."""
     settings = listening.settings
     if not sys.stderr.isatty():
-        _log.info("listening", extra={"url": settings.listening_url, "port": settings.port})
+        _log.info(
+            "listening", extra={"event": "listening", "url": settings.listening_url, "port": settings.port}
+        )
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

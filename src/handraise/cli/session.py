@@ -17,7 +17,6 @@ from handraise.cli.sign_in_commands import kept_session
 from handraise.desk.rule_suspensions import suspended_rules_for
 from handraise.desk_factory import default_address, desk_from_store, open_backend, open_desk
 from handraise.model.errors import Unauthenticated
-from handraise.model.identities import Role
 from handraise.model.people import Responder, responder_of
 from handraise.ports.desk import Desk
 from handraise.presentation.suspension_text import suspension_line
@@ -99,14 +98,11 @@ async def person_session(
     *, name: str | None, workspace: str | None, ignore_key: bool = False
 ) -> AsyncIterator[CliSession]:
     """A person at a desk: by HANDRAISE_KEY unless that must be ignored, else by the stored session."""
-    address = _address()
+    address = store_address()
     async with AsyncExitStack() as stack:
-        if _is_server(address):
+        if is_server(address):
             key = None if ignore_key else os.environ.get("HANDRAISE_KEY")
-            token = key or kept_session(address)
-            if token is None:
-                text = gettext("You are not signed in to {address}. Sign in: handraise sign-in LINK")
-                raise CommandError(text.format(address=address))
+            token = key or session_at(address)
             try:
                 session = await _at_server(stack, address, token, name=name, workspace=workspace)
             except Unauthenticated:
@@ -124,9 +120,9 @@ async def asker_session(
     *, name: str | None, workspace: str | None, receipt_key: str | None = None
 ) -> AsyncIterator[CliSession]:
     """An asker at a desk."""
-    address = _address()
+    address = store_address()
     async with AsyncExitStack() as stack:
-        if _is_server(address):
+        if is_server(address):
             token = os.environ.get("HANDRAISE_KEY")
             if token is None:
                 raise CommandError(
@@ -135,6 +131,20 @@ async def asker_session(
             yield await _at_server(stack, address, token, name=name, workspace=workspace)
         else:
             yield await _on_store(stack, address, name or ASKER, workspace=workspace, receipt_key=receipt_key)
+
+
+def session_at(address: str) -> str:
+    """The stored session of the person at this command line."""
+    token = kept_session(address)
+    if token is None:
+        text = gettext("You are not signed in to {address}. Sign in: handraise sign-in LINK")
+        raise CommandError(text.format(address=address))
+    return token
+
+
+def workspace_on_store(named: str | None) -> str:
+    """The workspace that a command on a store works in."""
+    return named or os.environ.get("HANDRAISE_WORKSPACE") or "default"
 
 
 def login_name() -> str:
@@ -167,7 +177,7 @@ async def _on_store(
         raise CommandError(
             gettext("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
         )
-    where = workspace or os.environ.get("HANDRAISE_WORKSPACE") or "default"
+    where = workspace_on_store(workspace)
     me = responder_of(name)
     backend = await stack.enter_async_context(open_backend(address))
     person = await backend.directory.find_person(where, me.id)
@@ -186,7 +196,7 @@ async def _on_store(
     )
 
     async def find_notices() -> Sequence[str]:
-        is_admin = person is not None and person.role is Role.ADMIN
+        is_admin = person is not None and person.is_admin
         found = await suspended_rules_for(backend.policies, where, me.id, is_admin=is_admin)
         return [
             suspension_line(rule.name, rule.suspension, viewer=me.id, is_author=is_author)
@@ -198,9 +208,11 @@ async def _on_store(
     )
 
 
-def _address() -> str:
+def store_address() -> str:
+    """The address of the store, or of a server."""
     return os.environ.get("HANDRAISE_URL") or default_address()
 
 
-def _is_server(address: str) -> bool:
+def is_server(address: str) -> bool:
+    """Whether this is the address of a server."""
     return address.startswith(("http://", "https://"))

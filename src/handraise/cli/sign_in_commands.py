@@ -73,10 +73,18 @@ def kept_session(address: str) -> str | None:
 
 
 def call_server(
-    method: str, path: str, *, workspace: str | None = None, json: object = None
+    method: str,
+    path: str,
+    *,
+    workspace: str | None = None,
+    json: object = None,
+    address: str | None = None,
 ) -> tuple[str, bytes]:
-    """The workspace of the session at the server of HANDRAISE_URL, and what the server responds to a request there."""
-    address = os.environ.get("HANDRAISE_URL", "").rstrip("/")
+    """The workspace of the session or key at a server, and what the server responds to a request there.
+
+    Without an `address`, the server is that of HANDRAISE_URL.
+    """
+    address = (address or os.environ.get("HANDRAISE_URL", "")).rstrip("/")
     token = os.environ.get("HANDRAISE_KEY") or kept_session(address)
     known = None if token is None else read_token(token)
     if known is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 import uuid
@@ -12,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 import typer
@@ -19,8 +19,8 @@ import typer
 from handraise.backends.sql_files import load_migrations
 from handraise.backends.sqlite.backend import check_folder
 from handraise.backends.sqlite.backend import check_readable as check_readable_file
-from handraise.cli.environment import settings_with
-from handraise.cli.exit_codes import MISCONFIGURED, CommandError
+from handraise.cli.environment import settings_with, unknown_variables
+from handraise.cli.exit_codes import MISCONFIGURED, UNAVAILABLE, CommandError
 from handraise.cli.terminal_output import show_facts, when
 from handraise.desk.rule_suspensions import suspended_rules
 from handraise.desk.sealer import BrokenChain, Sealer
@@ -30,7 +30,6 @@ from handraise.model.questions import Ref
 from handraise.model.visible import visible_line
 from handraise.ports import Backend
 from handraise.server import ServerSettings
-from handraise.server.unknown_settings import unknown_settings
 from handraise.server.witness_addresses import read_witness_address
 from handraise.server.witnesses.witness_queue import WitnessQueue
 
@@ -82,16 +81,26 @@ def migrate() -> None:
         typer.echo(f"The schema was at {before.applied} and is at {after.applied} now: {done}.")
 
 
-def doctor() -> None:
+def doctor(
+    *,
+    server: Annotated[
+        bool,
+        typer.Option(
+            "--server", help="Also try what a server needs: OIDC, Slack, mail, proxies, its public URL."
+        ),
+    ] = False,
+) -> None:
     """Check the store and show what it promises.
 
     Changes nothing. Ends with 78 if the schema is missing or not what this release needs, or if a server
-    would refuse to run on the store or to sign its audit trail, or could not seal it.
+    would refuse its settings, to run on the store or to sign its audit trail, or could not seal it.
+    With --server, ends with 69 if something else that a server needs does not work.
     """
     settings = settings_with()
     typer.echo()
     show_facts([("Address   ", without_secrets(settings.url))])
-    for sentence in unknown_settings(os.environ):
+    unknown = unknown_variables()
+    for sentence in unknown:
         typer.echo(visible_line(sentence), err=True)
     schema = asyncio.run(_schema(settings))
     if schema.applied == 0:
@@ -101,10 +110,35 @@ def doctor() -> None:
     if schema.applied < schema.newest or schema.unreadable:
         raise typer.Exit(MISCONFIGURED)
     trouble = asyncio.run(_examine(settings))
+    failed = server and not asyncio.run(_show_probes(settings))
     typer.echo()
     if trouble is not None:
         typer.echo(trouble, err=True)
+    if trouble is not None or unknown:
         raise typer.Exit(MISCONFIGURED)
+    if failed:
+        raise typer.Exit(UNAVAILABLE)
+
+
+async def _show_probes(settings: ServerSettings) -> bool:
+    """Show whether what a server needs besides its store works; return whether all of it does."""
+    from handraise.server.probes import run_probes  # noqa: PLC0415 -- only here
+
+    results = await run_probes(settings)
+    typer.echo()
+    if not results:
+        typer.echo("  No setting needs another service.")
+        return True
+    show_facts(
+        [
+            (
+                each.probe.name.ljust(10),
+                each.text if each.works else f"FAILED: {each.text}. {each.probe.otherwise}",
+            )
+            for each in results
+        ]
+    )
+    return all(each.works for each in results)
 
 
 async def _examine(settings: ServerSettings) -> str | None:

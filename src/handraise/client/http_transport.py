@@ -201,6 +201,34 @@ class HttpTransport:
             await asyncio.sleep(max(rest, pause * random.uniform(0.5, 1.0)))  # noqa: S311 -- spreads retries
             pause = min(pause * 2, _PAUSE_AT_MOST)
 
+    async def lines(
+        self, path: str, *, token: str, query: Mapping[str, Any]
+    ) -> AsyncGenerator[list[bytes], None]:
+        """The lines of a response, some at a time: it may be too large to be held.
+
+        Raises the error that the server returns, and `StoreUnavailable` if the response was cut off. It is not tried again.
+        """
+        address, rest = self._address, b""
+        try:
+            async with self._http.stream(
+                "GET",
+                address + path,
+                headers={"authorization": f"Bearer {token}"},
+                params=query,
+                timeout=httpx2.Timeout(60.0, connect=10.0, pool=None),
+            ) as response:
+                if response.status_code >= 400:  # noqa: PLR2004 -- the first status of an error
+                    await response.aread()
+                    raise refusal(response, address)
+                async for part in response.aiter_bytes():
+                    *lines, rest = (rest + part).split(b"\n")
+                    if lines:
+                        yield lines
+        except httpx2.HTTPError as failure:
+            raise unreachable(address, failure) from failure
+        if rest:
+            raise StoreUnavailable(f"The response of {address} was cut off.")
+
     @property
     def _address(self) -> str:
         return self._addresses[self._at]

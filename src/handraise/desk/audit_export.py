@@ -154,8 +154,9 @@ async def _event_lines(
     ]
 
 
-def _place(cursor: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in cursor.split("."))
+def _place(cursor: str) -> tuple[int, int]:
+    *transaction, number = cursor.split(".")
+    return int(transaction[0]) if transaction else 0, int(number)
 
 
 def _text(line: dict[str, Any]) -> str:

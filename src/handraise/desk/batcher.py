@@ -197,6 +197,6 @@ class BackgroundBatcher(Generic[Item]):
                 try:
                     await self._call_batch(list(batch))
                 except Exception as error:  # noqa: BLE001 -- an error must not stop the next batch
-                    _log.error("a batch could not be sent", exc_info=error)
+                    _log.error("a batch could not be sent", exc_info=error, extra={"event": "batch_failed"})
         finally:
             del self._workers[key]

@@ -73,13 +73,18 @@ class DeliveryPlanner:
             except (DeskClosed, StoreUnavailable):
                 raise
             except Exception as error:  # noqa: BLE001 -- one workspace must not hold up the others
-                _log.error("the entries of a workspace cannot be routed; they wait", exc_info=error)
+                _log.error(
+                    "the entries of a workspace cannot be routed; they wait",
+                    exc_info=error,
+                    extra={"event": "routing_failed"},
+                )
         return number
 
     async def _route(self, workspace: str, entries: Sequence[OutboxEntry]) -> int:
         policy = await self._policy(workspace)
         members = await self._directory.groups(workspace)
         away = await self._directory.away(workspace)
+        disabled = await self._directory.disabled_people(workspace)
         calendars = await self._directory.calendars(workspace)
         on_duty = {
             name: each.on_duty(calendars.now)
@@ -97,7 +102,13 @@ class DeliveryPlanner:
         }
         names = {
             entry.number: _without_aside(
-                names_for(notification, policy, members, on_duty), notification, entry.now
+                {
+                    name: recipient
+                    for name, recipient in names_for(notification, policy, members, on_duty).items()
+                    if name not in disabled
+                },
+                notification,
+                entry.now,
             )
             for entry in entries
             if (notification := notifications[entry.number])
@@ -140,7 +151,12 @@ class DeliveryPlanner:
             return Routing.model_validate(stored or {})
         except pydantic.ValidationError as error:
             # Probably written by a newer release: better to notify everybody everywhere than nobody.
-            _log.warning("the policy of %s cannot be read and is left out: %s", workspace, error)
+            _log.warning(
+                "the policy of %s cannot be read and is left out: %s",
+                workspace,
+                error,
+                extra={"event": "policy_unreadable"},
+            )
             return Routing()
 
 
@@ -163,7 +179,11 @@ def _opens(calendars: WorkspaceCalendars, names: Mapping[str, str], now: datetim
         try:
             found[name] = next_open(calendar.hours, now, holidays_of(calendar.hours))
         except NoWorkingTime:
-            _log.warning("the group %r never works, so its reminders do not wait", group)
+            _log.warning(
+                "the group %r never works, so its reminders do not wait",
+                group,
+                extra={"event": "group_never_works"},
+            )
     return found
 
 

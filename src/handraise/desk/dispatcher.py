@@ -13,14 +13,15 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeAlias
 
 from handraise.desk.batcher import Batcher
 from handraise.desk.delivery_planner import DeliveryPlanner
 from handraise.desk.engine import Engine
-from handraise.model.deliveries import CALLBACK, CALLBACK_CHANNEL, Address, Delivery, DeliveryStatus, Try
+from handraise.model.deliveries import CALLBACK, Address, Delivery, DeliveryStatus, Try
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import Event, EventKind
 from handraise.model.identities import Person
@@ -35,6 +36,10 @@ from handraise.ports.outbox import Outbox
 from handraise.presentation.translation import DEFAULT_LOCALE, Locale, person_locale, set_locale
 
 _log = logging.getLogger(__name__)
+
+EndDelivery: TypeAlias = Callable[[Sequence[Question], Sequence[Try]], None]
+DeliverySpan: TypeAlias = Callable[[Sequence[Delivery]], AbstractContextManager[EndDelivery]]
+"""Is entered around each attempt; what it gives is called with the questions and the results. It must not raise."""
 
 LinkTo = Callable[[Delivery], Awaitable[str]]
 """Returns the page where a delivery's recipient can answer; the same one every time."""
@@ -65,6 +70,7 @@ async def run_dispatcher(
     link_to: LinkTo,
     within: float = _WITHIN,
     tried: Callable[[Try], None] = lambda _: None,
+    span: DeliverySpan | None = None,
     locale: Locale = DEFAULT_LOCALE,
 ) -> AsyncIterator[Dispatcher]:
     """Notify people through these channels inside this context.
@@ -73,17 +79,22 @@ async def run_dispatcher(
     `locale` is for people who chose none, and for shared chats.
     """
     dispatcher = Dispatcher(
-        engine, outbox, directory, channels, link_to=link_to, within=within, tried=tried, locale=locale
+        engine,
+        outbox,
+        directory,
+        channels,
+        link_to=link_to,
+        within=within,
+        tried=tried,
+        span=span,
+        locale=locale,
     )
     task = asyncio.create_task(dispatcher.run(), name="handraise dispatcher")
-    engine.callback_sender = next(
-        (each for each in channels if each.name == CALLBACK_CHANNEL and isinstance(each, CallbackSender)),
-        None,
-    )
+    engine.callback_senders = {each.name: each for each in channels if isinstance(each, CallbackSender)}
     try:
         yield dispatcher
     finally:
-        engine.callback_sender = None
+        engine.callback_senders = {}
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await dispatcher.finish()
@@ -102,6 +113,7 @@ class Dispatcher:
         link_to: LinkTo,
         within: float = _WITHIN,
         tried: Callable[[Try], None] = lambda _: None,
+        span: DeliverySpan | None = None,
         locale: Locale = DEFAULT_LOCALE,
     ) -> None:
         self._engine = engine
@@ -112,6 +124,7 @@ class Dispatcher:
         self._link_to = link_to
         self._within = within
         self._tried = tried
+        self._span: DeliverySpan = span or (lambda _: nullcontext(_note_nothing))
         self._locale = locale
         self._wakeup = asyncio.Event()
         self._in_flight: Counter[str] = Counter()
@@ -130,10 +143,16 @@ class Dispatcher:
                 except DeskClosed:
                     return
                 except StoreUnavailable as error:
-                    _log.warning("the store cannot be reached (%s); messages wait for it", error)
+                    _log.warning(
+                        "the store cannot be reached (%s); messages wait for it",
+                        error,
+                        extra={"event": "store_unreachable"},
+                    )
                     await asyncio.sleep(self._engine.poll_interval)
                 except Exception as error:  # noqa: BLE001 -- everybody's messages depend on this task
-                    _log.error("dispatching failed; trying again", exc_info=error)
+                    _log.error(
+                        "dispatching failed; trying again", exc_info=error, extra={"event": "dispatch_failed"}
+                    )
                     await asyncio.sleep(self._engine.poll_interval)
                 left = self._engine.poll_interval - (time.monotonic() - began)
                 try:
@@ -196,40 +215,49 @@ class Dispatcher:
             if not self._in_flight[key]:
                 del self._in_flight[key]
             if not task.cancelled() and (error := task.exception()):
-                _log.warning("a delivery is tried again after its lease: %s", error)
+                _log.warning(
+                    "a delivery is tried again after its lease: %s",
+                    error,
+                    extra={"event": "delivery_delayed"},
+                )
             # Others may have waited for this slot.
             self._wakeup.set()
 
         task.add_done_callback(done)
 
     async def _try(self, deliveries: Sequence[Delivery]) -> None:
-        found = await self._engine.store.read([each.question for each in deliveries])
-        questions = [question for question in found if question is not None]
-        if len(questions) < len(deliveries):
-            raise LookupError("a delivery is about a question that does not exist")
+        with self._span(deliveries) as end:
+            found = await self._engine.store.read([each.question for each in deliveries])
+            questions = [question for question in found if question is not None]
+            if len(questions) < len(deliveries):
+                raise LookupError("a delivery is about a question that does not exist")
+            tries = await self._results(deliveries, questions)
+            end(questions, tries)
+            await self._record_tries(tries)
+
+    async def _results(self, deliveries: Sequence[Delivery], questions: Sequence[Question]) -> list[Try]:
+        """Try one message, and return what came of each of its deliveries."""
         if deliveries[0].is_callback:  # never in a bundle
             called = [await self._call_back(deliveries[0], questions[0])]
             self._mark_failing(called)
-            await self._record_tries(called)
-            return
+            return called
         address = await self._address_now(deliveries[0])
         if address is None:
-            await self._record_tries([_given_up(each) for each in deliveries])
-            return
+            return [_given_up(each) for each in deliveries]
         deliveries = [replace(each, to=address.to) for each in deliveries]
         pairs = list(zip(deliveries, questions, strict=True))
         first = deliveries[0]
         person = await self._find_person(first)
         # This task does nothing but this delivery.
         set_locale(self._locale if person is None else person_locale(person, self._locale))
-        entitled = pairs if person is None else [each for each in pairs if may_see(each[1], person.responder)]
+        entitled = pairs if person is None else [each for each in pairs if _may_be_told(person, each[1])]
         live = [pair for pair in entitled if pair[0].is_to_be_sent and pair[1].outcome is None]
         tries = [_given_up(pair[0]) for pair in pairs if pair not in entitled]
         tries += [await self._without_sending(*pair) for pair in entitled if pair not in live]
         if live:
             tries += await self._send(live)
         self._mark_failing(tries)
-        await self._record_tries(tries)
+        return tries
 
     async def _call_back(self, delivery: Delivery, question: Question) -> Try:
         """Tell the asker that its question has ended, once; it knows what it reported later."""
@@ -380,7 +408,7 @@ class Dispatcher:
             case TimeoutError():
                 not_sent = NotSent(f"no answer within {self._within:g} seconds", arrived_perhaps=True)
             case _:
-                _log.error("a channel failed", exc_info=error)
+                _log.error("a channel failed", exc_info=error, extra={"event": "channel_failed"})
                 not_sent = NotSent(f"the channel failed: {type(error).__name__}", arrived_perhaps=True)
         pause = pause_after(delivery.tries, not_sent.after)
         channel = self._channels.get(delivery.channel)
@@ -406,6 +434,14 @@ def pause_after(tries: int, at_least: timedelta | None) -> timedelta:
     """How long to wait after this many tries: longer each time, with a random part to spread the load."""
     pause = timedelta(seconds=pause_before(tries) * random.uniform(0.8, 1.2))  # noqa: S311 -- only to spread them
     return max(pause, at_least or timedelta())
+
+
+def _note_nothing(questions: Sequence[Question], tries: Sequence[Try]) -> None:
+    """End an attempt that is not traced."""
+
+
+def _may_be_told(person: Person, question: Question) -> bool:
+    return person.disabled_at is None and may_see(question, person.responder)
 
 
 def _given_up(delivery: Delivery) -> Try:

@@ -79,7 +79,9 @@ class Engine:
         self.directory = directory
         self.recipients = recipients
         self.policies = policies or PolicyCache(None)
-        self.callback_sender: CallbackSender | None = None  # while a dispatcher runs with one
+        self.callback_senders: Mapping[
+            str, CallbackSender
+        ] = {}  # by channel, while a dispatcher runs with them
         self.opened_in = OpenedIn()
         self.public_url = public_url.rstrip("/") if public_url else None
         self._store = store
@@ -185,9 +187,17 @@ class Engine:
         except DeskClosed:
             pass
         except HandraiseError as error:
-            _log.warning("settled questions cannot be archived now; trying again later: %s", error)
+            _log.warning(
+                "settled questions cannot be archived now; trying again later: %s",
+                error,
+                extra={"event": "archive_delayed"},
+            )
         except Exception as error:  # noqa: BLE001 -- nobody waits for it, and it is done again
-            _log.error("settled questions could not be archived; trying again later", exc_info=error)
+            _log.error(
+                "settled questions could not be archived; trying again later",
+                exc_info=error,
+                extra={"event": "archive_failed"},
+            )
         self._tidy_at = time.monotonic() + _TIDY_EVERY
 
     async def run_due(self, workspace: str | None = None) -> int:

@@ -71,7 +71,11 @@ class FeedReader:
                     news = tail.news
                     events = await self._behind(tail, place)
                 except StoreUnavailable as error:
-                    _log.warning("the store cannot be reached (%s); a follower waits for it", error)
+                    _log.warning(
+                        "the store cannot be reached (%s); a follower waits for it",
+                        error,
+                        extra={"event": "store_unreachable"},
+                    )
                     await asyncio.sleep(self._poll_interval)
                     continue
                 if events:
@@ -85,6 +89,11 @@ class FeedReader:
             if not tail.followers:
                 del self._tails[workspace]
                 self._interest.discard(workspace)
+
+    def lag(self) -> float:
+        """Seconds since the feed was read for which that is longest; 0 if none is followed."""
+        now = time.monotonic()
+        return max((now - tail.read_at for tail in self._tails.values()), default=0.0)
 
     async def behind(self, workspace: str, place: str) -> Sequence[Event]:
         """Return a page of the events after a cursor; the same page for all followers at that cursor."""
@@ -127,7 +136,11 @@ class FeedReader:
             except DeskClosed:
                 return
             except Exception as error:  # noqa: BLE001 -- a bus only makes waits faster; its errors change nothing else
-                _log.warning("no hints can be received; followers find out by polling", exc_info=error)
+                _log.warning(
+                    "no hints can be received; followers find out by polling",
+                    exc_info=error,
+                    extra={"event": "hints_off"},
+                )
             self.mark_dirty(None)
             next_poll = time.monotonic() + self._poll_interval
             while True:
@@ -141,10 +154,18 @@ class FeedReader:
                 except DeskClosed:
                     return
                 except StoreUnavailable as error:
-                    _log.warning("the store cannot be reached (%s); followers wait for it", error)
+                    _log.warning(
+                        "the store cannot be reached (%s); followers wait for it",
+                        error,
+                        extra={"event": "store_unreachable"},
+                    )
                     await asyncio.sleep(self._poll_interval)
                 except Exception as error:  # noqa: BLE001 -- every follower depends on this task
-                    _log.error("reading for all followers failed; trying again", exc_info=error)
+                    _log.error(
+                        "reading for all followers failed; trying again",
+                        exc_info=error,
+                        extra={"event": "feed_failed"},
+                    )
                     await asyncio.sleep(self._poll_interval)
 
     async def _wait_for_wakeup(self, next_poll: float) -> None:
@@ -167,7 +188,11 @@ class FeedReader:
             except (DeskClosed, StoreUnavailable):
                 raise
             except Exception as error:  # noqa: BLE001 -- one feed that cannot be read must not hold up the others
-                _log.error("a feed cannot be read; its followers wait", exc_info=error)
+                _log.error(
+                    "a feed cannot be read; its followers wait",
+                    exc_info=error,
+                    extra={"event": "feed_failed"},
+                )
                 continue
             if tail.awaited > 0 and tail.pause < self._poll_interval:
                 # An announced event may wait for an older transaction: look again, with growing pauses.
@@ -179,6 +204,7 @@ class FeedReader:
             tail.add(events)
             if len(events) < _PAGE:
                 break
+        tail.read_at = time.monotonic()
 
     async def _behind(self, tail: _Tail, place: str) -> Sequence[Event]:
         """The events after a place; if several followers at this place are behind the tail, one reads the store.
@@ -207,6 +233,7 @@ class _Tail:
         self.workspace = workspace
         self.followers = 0
         self.look_at = 0.0
+        self.read_at = time.monotonic()
         self.pause = _SOON
         self.awaited = 0
         self.end: str | None = None

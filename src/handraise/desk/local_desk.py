@@ -25,6 +25,7 @@ from handraise.heartbeats import MOST_BEATS
 from handraise.model.attachments import Attachment, plain_value
 from handraise.model.bulk_answers import BulkItem, BulkResult
 from handraise.model.callbacks import Callback
+from handraise.model.deliveries import callback_channel
 from handraise.model.drafting import QuestionOptions, check_key
 from handraise.model.durations import Span
 from handraise.model.errors import (
@@ -153,7 +154,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
 
     async def _check_callback(self, draft: Draft, callback: Callback) -> None:
         """Raise `InvalidQuestion` unless this process calls askers back there, or the question was posted before."""
-        sender = self._engine.callback_sender
+        sender = self._engine.callback_senders.get(callback_channel(callback))
         if sender is None:
             problem = Problem("callback", _NO_CALLBACKS)
         elif refused := sender.callback_problem(callback):

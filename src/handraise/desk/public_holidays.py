@@ -17,7 +17,7 @@ def holidays_of(hours: WorkingHours) -> IsHoliday:
     try:
         return _calendar(hours.country, hours.subdivision)
     except (MissingExtra, ValueError) as error:
-        _log.warning("public holidays are left out: %s", error)
+        _log.warning("public holidays are left out: %s", error, extra={"event": "holidays_left_out"})
         return _never
 
 

@@ -23,7 +23,7 @@ from handraise.model.errors import (
     ThreadMoved,
 )
 from handraise.model.evidence import check_evidence
-from handraise.model.lifecycle import VOTES, Move
+from handraise.model.lifecycle import OF_ASKERS, VOTES, Move
 from handraise.model.people import Responder, check_may_respond, may_respond, responder_of
 from handraise.model.problems import Problem
 from handraise.model.questions import Question, Ref, changed
@@ -123,6 +123,7 @@ class QuestionAccess(Desk):
                 raise NothingToReply(question.id)
             if move.kind not in ("withdraw", "withdraw_for", "reply"):
                 check_may_respond(question, move.responder)
+                await self._check_enabled(move)
             if move.kind in ("release", "put_back"):
                 return question
             if move.kind == "take" and question.taken_by not in (None, move.by):
@@ -148,6 +149,13 @@ class QuestionAccess(Desk):
         if move.kind not in VOTES:
             return ()
         return [each.ref for each in await self._engine.store.followers(move.question.ref, limit=_FOLLOWERS)]
+
+    async def _check_enabled(self, move: Move) -> None:
+        """Raise `PermissionDenied` if the person is disabled, which is why the store refused something."""
+        directory = self._engine.directory
+        person = None if directory is None else await directory.find_person(self._workspace, move.by)
+        if person is not None and person.disabled_at is not None and move.kind not in OF_ASKERS:
+            raise PermissionDenied(move.by, "an administrator has disabled this person")
 
     async def _check_stops(self, question: Question) -> None:
         """Raise `Stopped` if a stop covers a question, which is why the store refused something."""

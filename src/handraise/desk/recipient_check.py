@@ -145,7 +145,12 @@ class Recipients:
         for name in names:
             if (workspace, name) not in self._said:
                 _keep(self._said, (workspace, name), None)
-                _log.info("no people are known in %s, so %r cannot be checked", workspace, name)
+                _log.info(
+                    "no people are known in %s, so %r cannot be checked",
+                    workspace,
+                    name,
+                    extra={"event": "recipients_unchecked"},
+                )
 
     async def _nearest(self, workspace: str, name: str) -> Sequence[str]:
         if not name.startswith(GROUP) and "@" in name:

@@ -67,14 +67,17 @@ class Sealer:
         self._checked = ""
         self.refused: dict[str, str] = {}
         self.failed: dict[str, str] = {}
+        self.is_behind = False
+        """Whether the last run left events unsealed."""
 
     async def run(self) -> int:
         """Seal the events of every workspace; return the number of seals.
 
         A failing workspace does not affect others.
         """
-        made = 0
+        made, self.is_behind = 0, True
         workspaces = await self._ledger.unsealed(limit=_WORKSPACES)
+        is_behind = len(workspaces) == _WORKSPACES
         for workspace in self.failed.keys() - set(workspaces):
             del self.failed[workspace]
         for workspace in workspaces:
@@ -82,15 +85,24 @@ class Sealer:
                 made += await self.seal(workspace)
                 self.failed.pop(workspace, None)
             except StoreUnavailable as error:
-                _log.warning("a workspace cannot be sealed now; trying again later: %s", error)
+                is_behind = True
+                _log.warning(
+                    "a workspace cannot be sealed now; trying again later: %s",
+                    error,
+                    extra={"event": "seal_delayed"},
+                )
             except BrokenChain:
-                continue  # logged once, in `check`
+                is_behind = True  # logged once, in `check`
             except Exception as error:  # noqa: BLE001 -- other workspaces are sealed all the same
+                is_behind = True
                 if self.failed.get(workspace) != (why := _in_one_line(error)):
                     self.failed[workspace] = why
                     _log.exception(
-                        "the events of workspace %r cannot be sealed; trying again later", workspace
+                        "the events of workspace %r cannot be sealed; trying again later",
+                        workspace,
+                        extra={"event": "seal_failed"},
                     )
+        self.is_behind = is_behind
         await self._check_some()
         return made
 
@@ -131,7 +143,7 @@ class Sealer:
         )
         if self.refused.get(workspace) != why:
             self.refused[workspace] = why
-            _log.error("%s", broken)
+            _log.error("%s", broken, extra={"event": "seal_refused"})
         raise broken
 
     async def _follow(self, workspace: str) -> Head:
@@ -262,6 +274,7 @@ class Sealer:
                 workspace,
                 last.key_id,
                 f"the older key {own}" if own else "no key",
+                extra={"event": "seal_left_to_others"},
             )
         return False
 

@@ -37,7 +37,12 @@ class SearchIndexer:
             try:
                 done += await self.catch_up(workspace, batches=_BATCHES)
             except StoreUnavailable as error:
-                _log.warning("the search index of workspace %r is behind: %s", workspace, error)
+                _log.warning(
+                    "the search index of workspace %r is behind: %s",
+                    workspace,
+                    error,
+                    extra={"event": "search_index_behind"},
+                )
         return done
 
     async def catch_up(self, workspace: str, *, batches: int) -> int:

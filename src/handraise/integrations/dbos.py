@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar, Unpack
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from handraise import Action, Approval, HandraiseError, Outcome, Question
+from handraise import Action, Approval, HandraiseError, Outcome
 from handraise.blocking import BlockingDesk
 from handraise.errors import MissingExtra
 from handraise.integrations import workflows
 from handraise.integrations.waker import NobodyWaits, run_waker
-from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
+from handraise.integrations.workflows import LOOK_AGAIN, PASSING, BlockingAsker, Verb, run_now
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.questions import QuestionOptions
@@ -42,29 +42,27 @@ __all__ = [
     "wait_async",
 ]
 
-T = TypeVar("T")
-
 
 def post(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> str:
     """Post a question and return its id; a workflow that runs again gets the same one."""
-    return _now(workflows.post(_Blocking(desk), prompt, options))
+    return run_now(workflows.post(_Blocking(desk), prompt, options))
 
 
 def wait(desk: BlockingDesk, question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
     """Wait for the outcome, however long it takes."""
-    return _now(workflows.wait(_Blocking(desk), question_id, look_again=look_again))
+    return run_now(workflows.wait(_Blocking(desk), question_id, look_again=look_again))
 
 
 def ask(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> Json:
     """Post a question, wait, and return the canonical value; raises `NotAnswered`."""
-    return _now(workflows.ask(_Blocking(desk), prompt, options))
+    return run_now(workflows.ask(_Blocking(desk), prompt, options))
 
 
 def request_approval(
     desk: BlockingDesk, approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
 ) -> Action:
     """Ask for an approval, wait, and return the action, which is returned only once; raises `NotApproved`."""
-    return _now(workflows.request_approval(_Blocking(desk), approval, prompt, options))
+    return run_now(workflows.request_approval(_Blocking(desk), approval, prompt, options))
 
 
 async def post_async(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> str:
@@ -109,10 +107,10 @@ class DBOSEngine:
 
 
 class _Blocking:
-    """A workflow written without `async`. Its methods never suspend: `_now` runs them."""
+    """A workflow written without `async`. Its methods never suspend: `run_now` runs them."""
 
     def __init__(self, desk: BlockingDesk) -> None:
-        self._desk = _Desk(desk)
+        self._desk = BlockingAsker(desk)
 
     async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
         return DBOS.run_step(_options(verb), lambda: _perform(self._desk, verb, request))
@@ -128,7 +126,7 @@ class _Async:
     """A workflow written with `async`, on any event loop."""
 
     def __init__(self, desk: BlockingDesk) -> None:
-        self._desk = _Desk(desk)
+        self._desk = BlockingAsker(desk)
 
     async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
         async def elsewhere() -> Json:
@@ -143,29 +141,10 @@ class _Async:
         return error
 
 
-class _Desk:
-    """The methods of a blocking desk that a step needs."""
-
-    def __init__(self, desk: BlockingDesk) -> None:
-        self._desk = desk
-
-    async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
-        return self._desk.post(prompt, **options)
-
-    async def apply_grant(self, question_id: str) -> Question | None:
-        return self._desk.apply_grant(question_id)
-
-    async def get(self, question_id: str) -> Question:
-        return self._desk.get(question_id)
-
-    async def consume_approval(self, question_id: str, *, request: str) -> Action:
-        return self._desk.consume_approval(question_id, request=request)
-
-
-def _perform(desk: _Desk, verb: Verb, request: dict[str, Json]) -> Json:
+def _perform(desk: BlockingAsker, verb: Verb, request: dict[str, Json]) -> Json:
     workflow = DBOS.workflow_id
     to = {"engine": DBOSEngine.name, "workflow": workflow}
-    return _now(workflows.perform(desk, verb, request, place=[workflow, DBOS.step_id], to=to))
+    return run_now(workflows.perform(desk, verb, request, place=[workflow, DBOS.step_id], to=to))
 
 
 def _topic(question_id: str) -> str:
@@ -179,16 +158,6 @@ def _options(verb: Verb) -> StepOptions:
         "max_attempts": 12,  # more than an hour
         "should_retry": lambda error: isinstance(error, PASSING),
     }
-
-
-def _now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, without an event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        value: T = done.value
-        return value
-    raise RuntimeError("this must not suspend")
 
 
 def _main() -> None:

@@ -7,9 +7,9 @@ forged, duplicated or lost one decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from datetime import timedelta
-from typing import Any, Literal, Protocol, Unpack
+from typing import Any, Literal, Protocol, TypeVar, Unpack
 
 import pydantic
 
@@ -26,6 +26,7 @@ from handraise import (
     Question,
     StoreUnavailable,
 )
+from handraise.blocking import BlockingDesk
 from handraise.errors import TooManyRequests
 from handraise.model.answer_types import form_from
 from handraise.model.durations import Span, seconds_of
@@ -37,6 +38,7 @@ from handraise.wire.requests import PostQuestion
 LOOK_AGAIN = timedelta(hours=1)
 """The longest that a workflow sleeps before it reads the record, in case a wake-up is lost."""
 
+T = TypeVar("T")
 Verb = Literal["post", "outcome", "consume"]
 
 PASSING = (StoreUnavailable, TooManyRequests)
@@ -77,6 +79,39 @@ class Asker(Protocol):
     def consume_approval(self, question_id: str, *, request: str) -> Awaitable[Action]:
         """See `Desk.consume_approval`."""
         ...
+
+
+class BlockingAsker:
+    """The methods of a blocking desk that a step needs. They never suspend: `run_now` runs what calls them."""
+
+    def __init__(self, desk: BlockingDesk) -> None:
+        self._desk = desk
+
+    async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
+        """See `Desk.post`."""
+        return self._desk.post(prompt, **options)
+
+    async def apply_grant(self, question_id: str) -> Question | None:
+        """See `Desk.apply_grant`."""
+        return self._desk.apply_grant(question_id)
+
+    async def get(self, question_id: str) -> Question:
+        """See `Desk.get`."""
+        return self._desk.get(question_id)
+
+    async def consume_approval(self, question_id: str, *, request: str) -> Action:
+        """See `Desk.consume_approval`."""
+        return self._desk.consume_approval(question_id, request=request)
+
+
+def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    raise RuntimeError("this must not suspend")
 
 
 async def post(run: Run, prompt: str, options: QuestionOptions) -> str:

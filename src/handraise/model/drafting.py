@@ -110,7 +110,8 @@ class QuestionOptions(TypedDict, total=False):
     Say what a valid answer is with `choices` or `form`; with neither, it is free text. `recipients` are the
     names of people and `group:` names, none for anyone in the workspace. `quorum` distinct people must agree;
     with `veto`, one refusal is enough to end it. `state` is private to the asker: it comes back with the
-    question, and no page shows it. `trace` is the asker's span as a W3C `traceparent`. `undo_for` is how
+    question, and no page shows it. `trace` is the asker's span as a W3C `traceparent`, by default the current one of
+    OpenTelemetry. `undo_for` is how
     long, up to a minute, a person may take an answer back before it is sent; the page or channel that shows
     the question holds the answer back that long.
 

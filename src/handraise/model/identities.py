@@ -23,10 +23,6 @@ def fold_email(email: str) -> str:
     return "".join(each.lower() if each.isascii() else each for each in email)
 
 
-READER = "reader:"
-"""Prefix of the name in a key that may only read. No agent can have such a name."""
-
-
 class Role(StrEnum):
     """What a person may do besides answering."""
 
@@ -38,8 +34,8 @@ class Role(StrEnum):
 class AgentKey:
     """A key with which an agent asks. `agent` is the asker of its questions; an agent may have several keys.
 
-    A key may also be for a program that only reads settled questions and asks none: then `agent` begins with
-    `READER`.
+    A key may also be for a program that only reads settled questions, only provisions people over SCIM, or administers the
+    workspace, and asks nothing: then `agent` begins with one of the `KEY_PREFIXES`.
     """
 
     workspace: str
@@ -73,11 +69,20 @@ class Person:
     away_until: datetime | None = None
     deputy: str | None = None
     """Who answers for them while they are away."""
+    disabled_at: datetime | None = None
+    """Since when they can do nothing here: not sign in, not answer, not administer. What they did before stays."""
+    admin_provided: bool = False
+    """Whether they are an administrator because their OIDC provider says so."""
 
     @property
     def responder(self) -> Responder:
         """The person as one who answers, with their groups."""
         return Responder(self.id, self.groups)
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether they administer the workspace now."""
+        return self.role is Role.ADMIN and self.disabled_at is None
 
     @property
     def away(self) -> Away | None:

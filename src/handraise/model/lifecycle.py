@@ -53,6 +53,8 @@ MoveKind = Literal[
 ]
 
 VOTES = frozenset({"answer", "decline", "send_back"})
+OF_ASKERS = frozenset({"withdraw", "withdraw_for", "reply", "grant"})
+"""The moves that no person makes."""
 """The moves that are votes if several people must agree."""
 TAKEN_FOR = timedelta(minutes=10)
 """For how long somebody who takes a question is shown as working on it."""

@@ -18,6 +18,15 @@ _LONGEST = 200
 OPERATOR = "command line"
 """Prefix of the names of people who use the server's command line. Nobody else can have such a name."""
 
+READER = "reader:"
+"""Prefix of the names of programs that only read."""
+SCIM = "scim:"
+"""Prefix of the names of programs that only provision people and groups over SCIM."""
+ADMIN_PROGRAM = "admin:"
+"""Prefix of the names of programs that administer with a token."""
+KEY_PREFIXES = (READER, SCIM, ADMIN_PROGRAM)
+"""The prefixes of the names in keys that are not an agent's. Nobody else has such a name, neither an agent nor a person."""
+
 
 @dataclass(frozen=True, slots=True)
 class Responder:
@@ -30,6 +39,11 @@ class Responder:
     def principals(self) -> tuple[str, ...]:
         """The names under which this person may be a recipient."""
         return (self.id, *sorted(GROUP + group for group in self.groups))
+
+
+def key_prefix(name: str) -> str:
+    """The prefix of the name of a program that is no agent; empty for everybody else."""
+    return next(filter(name.startswith, KEY_PREFIXES), "")
 
 
 def responder_of(by: str | Responder) -> Responder:
@@ -53,6 +67,8 @@ def _checked(responder: Responder) -> Responder:
         raise PermissionDenied(responder.id, "that name is reserved for the rules of a policy")
     if responder.id.startswith(OPERATOR):
         raise PermissionDenied(responder.id, "that name is reserved for users of the command line")
+    if key_prefix(responder.id):
+        raise PermissionDenied(responder.id, "that name is reserved for programs")
     for name in (responder.id, *responder.groups):
         if len(name) > _LONGEST or text_problem(name):
             raise PermissionDenied(responder.id[:_LONGEST], "that is not a name a person could have")

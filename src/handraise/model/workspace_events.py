@@ -20,6 +20,7 @@ from handraise.model.people import GROUP
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.model.stops import Stop
 from handraise.model.working_hours import WorkingHours
+from handraise.model.workspace_quotas import WorkspaceQuotas
 
 _SALT = "salt"
 """The key of the random text in the stored data of an event. Without it, nobody can guess an erased event."""
@@ -33,6 +34,8 @@ class WorkspaceEventKind(StrEnum):
     PERSON_ADDED = "person.added"
     PERSON_CHANGED = "person.changed"
     PERSON_REMOVED = "person.removed"
+    PERSON_DISABLED = "person.disabled"
+    PERSON_ENABLED = "person.enabled"
     PERSON_AWAY = "person.away"
     PERSON_BACK = "person.back"
     GROUP_CHANGED = "group.changed"
@@ -55,6 +58,7 @@ class WorkspaceEventKind(StrEnum):
     STOP_BEGUN = "stop.begun"
     STOP_ENDED = "stop.ended"
     RETENTION_CHANGED = "retention.changed"
+    QUOTAS_CHANGED = "quotas.changed"
     HOLD_PLACED = "hold.placed"
     HOLD_LIFTED = "hold.lifted"
     PERSON_ERASED = "person.erased"
@@ -121,6 +125,16 @@ def person_removed(person: Person, *, by: str | None) -> Change:
     """A person was removed."""
     details: dict[str, Json] = {"person": person.id, "changes": _differences(person, None)}
     return Change(WorkspaceEventKind.PERSON_REMOVED, by, details, [person.id])
+
+
+def person_disabled(person: Person, *, by: str | None) -> Change:
+    """A person was disabled."""
+    return Change(WorkspaceEventKind.PERSON_DISABLED, by, {"person": person.id}, [person.id])
+
+
+def person_enabled(person: Person, *, by: str | None) -> Change:
+    """A person who was disabled is enabled again."""
+    return Change(WorkspaceEventKind.PERSON_ENABLED, by, {"person": person.id}, [person.id])
 
 
 def away_set(before: Person, after: Person, *, by: str | None) -> Change | None:
@@ -237,6 +251,14 @@ def retention_put(days: float | None, *, is_rule: bool, by: str | None) -> Chang
     """A workspace keeps settled questions for so many days, for ever without a number, or has no rule of its own."""
     to: Json = None if not is_rule else "forever" if days is None else days
     return Change(WorkspaceEventKind.RETENTION_CHANGED, by, {"to": to})
+
+
+def quotas_put(before: WorkspaceQuotas, after: WorkspaceQuotas, *, by: str | None) -> Change | None:
+    """The quotas of a workspace changed; None if they are the same."""
+    if before == after:
+        return None
+    one, other = (each.model_dump(exclude_defaults=True) for each in (before, after))
+    return Change(WorkspaceEventKind.QUOTAS_CHANGED, by, {"from": one, "to": other})
 
 
 def hold_placed(name: str, question_id: str | None, reason: str, *, by: str | None) -> Change:

@@ -16,20 +16,23 @@ except ImportError as _error:
 _WIDTH = 100
 
 
-class _Loader(yaml.SafeLoader):
+class DocumentLoader(yaml.SafeLoader):
     """Refuses references to other parts of the document: a few lines of them can stand for billions of values."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next part of the document."""
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # its stubs have no types
-            raise yaml.MarkedYAMLError(problem="a policy cannot use aliases", problem_mark=mark)
+            raise yaml.MarkedYAMLError(
+                problem="a policy or a configuration cannot use aliases", problem_mark=mark
+            )
         return super().compose_node(parent, index)
 
 
 def read_document(text: str | bytes) -> Any:
     """The document that a text has, or `InvalidPolicy`. An empty text is a policy without rules."""
     try:
-        document = yaml.load(text, _Loader)  # noqa: S506 -- a safe loader
+        document = yaml.load(text, DocumentLoader)  # noqa: S506 -- a safe loader
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or "it is nested too deeply"
         raise InvalidPolicy([Problem("", f"This is not YAML: {reason}")]) from None

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pydantic
+from pydantic_core import CoreSchema
 
 from handraise.model.durations import seconds_of
 from handraise.model.errors import InvalidPolicy
@@ -49,7 +50,12 @@ def _name(given: str) -> str:
 
 
 Name = Annotated[str, pydantic.StringConstraints(max_length=200), pydantic.AfterValidator(_name)]
-Seconds = Annotated[float, pydantic.BeforeValidator(_seconds), pydantic.Field(gt=0, le=_LONGEST)]
+Seconds = Annotated[
+    float,
+    pydantic.BeforeValidator(_seconds),
+    pydantic.Field(gt=0, le=_LONGEST),
+    pydantic.WithJsonSchema({"type": ["string", "number"], "examples": ["10m", "2h", 600]}),
+]
 Names = Annotated[tuple[Name, ...], pydantic.Field(max_length=_MAX_PEOPLE)]
 
 
@@ -123,6 +129,17 @@ class Then(PolicyPart):
             if "allow" in given and given["allow"] in (None, True):
                 given["allow"] = {}
         return given
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: pydantic.GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The schema with the short forms."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        parts = schema["properties"]
+        parts["deny"] = {"anyOf": [*parts["deny"]["anyOf"], {"type": "string"}]}
+        parts["allow"] = {"anyOf": [*parts["allow"]["anyOf"], {"const": True}]}
+        return {"anyOf": [{"const": "allow"}, schema]}
 
     @pydantic.model_validator(mode="after")
     def _one(self) -> Then:

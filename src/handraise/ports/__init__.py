@@ -5,6 +5,7 @@ Their docstrings are the contract.
 `handraise.testing` has the suites that every implementation must pass.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from handraise.ports.blobs import Blobs
@@ -26,10 +27,12 @@ from handraise.ports.store import (
     IndexBatch,
     IndexEntry,
     Inserted,
+    PoolStats,
     QueueStats,
     Recovered,
     SearchPage,
     SettledPage,
+    SettledRows,
     Store,
     Waiting,
     WaitingPage,
@@ -62,11 +65,13 @@ __all__ = [
     "Outbox",
     "OutboxEntry",
     "Policies",
+    "PoolStats",
     "QueueStats",
     "Recovered",
     "RoutedEntry",
     "SearchPage",
     "SettledPage",
+    "SettledRows",
     "SignedHeads",
     "Store",
     "Waiting",
@@ -78,7 +83,10 @@ __all__ = [
 
 
 class Backend(NamedTuple):
-    """What an address opens: eight ports that belong together."""
+    """What an address opens: eight ports that belong together.
+
+    `pool_stats` says how busy the connection pool is; None if there is none.
+    """
 
     store: Store
     bus: Bus
@@ -88,3 +96,4 @@ class Backend(NamedTuple):
     policies: Policies
     files: Files
     blobs: Blobs
+    pool_stats: Callable[[], PoolStats] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -22,15 +22,33 @@ class Calendars(Protocol):
         ...
 
     async def put_hours(
-        self, workspace: str, group: str, hours: WorkingHours | None, *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        hours: WorkingHours | None,
+        *,
+        by: str | None = None,
+        check: Callable[[WorkingHours | None], None] | None = None,
     ) -> None:
-        """Set the working hours of a group; None removes them."""
+        """Set the working hours of a group; None removes them.
+
+        `check` is called with those that are stored, in the same transaction. If it raises, nothing changes.
+        """
         ...
 
     async def put_rota(
-        self, workspace: str, group: str, rota: str | None, *, text: str | None = None, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        rota: str | None,
+        *,
+        text: str | None = None,
+        by: str | None = None,
+        check: Callable[[str | None], None] | None = None,
     ) -> None:
         """Set the source of a group's rota, and its text if that is known; None removes both.
+
+        `check` is called with the source that is stored, in the same transaction. If it raises, nothing changes.
 
         A source that was set before keeps its text unless another one is given. The event does not have the address,
         which may be secret, but only its host.

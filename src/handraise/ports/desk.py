@@ -39,6 +39,7 @@ from handraise.model.questions import Draft, Question, Ref
 from handraise.model.replay import ENDINGS
 from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import ThreadMessage, messages_of, replied_to
+from handraise.ports.ambient_trace import current_traceparent
 from handraise.ports.attached_file import read_file
 from handraise.ports.clock import IdFactory
 from handraise.ports.settled_filter import Ended
@@ -118,7 +119,7 @@ def _say_what_waits(question: Question) -> None:
     if question.outcome is None:
         who = ", ".join(question.recipients[:5]) or "anyone"
         where = question.url or f"answer it with: handraise answer {question.id}"
-        _log.info("question %s waits for %s: %s", question.id, who, where)
+        _log.info("question %s waits for %s: %s", question.id, who, where, extra={"event": "question_waits"})
 
 
 def _with_replies(options: QuestionOptions, reply_with: ReplyWith | None) -> QuestionOptions:
@@ -915,6 +916,8 @@ class Desk(ABC):
         """Which failures an acknowledged answer survives on this store."""
 
     def _draft(self, prompt: str, options: QuestionOptions) -> Draft:
+        if "trace" not in options and (trace := current_traceparent()) is not None:
+            options = {**options, "trace": trace}
         return compose(
             prompt,
             options,

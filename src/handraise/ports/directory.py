@@ -11,6 +11,7 @@ from handraise.model.away import Away
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
 from handraise.ports.calendars import Calendars
 from handraise.ports.passkeys import Passkeys
+from handraise.ports.provisioned import ProvisionedResources
 from handraise.ports.saved_views import SavedViews
 
 
@@ -32,7 +33,7 @@ class Claim:
     body: str | None = field(default=None, repr=False)
 
 
-class Directory(Passkeys, Calendars, SavedViews, Protocol):
+class Directory(Passkeys, Calendars, SavedViews, ProvisionedResources, Protocol):
     """Keys, people, groups, calendars, sessions, passkeys, saved views, links, and the requests that must not be done twice.
 
     A call that changes keys, people, groups, sessions or links leaves exactly one event of the workspace in
@@ -80,10 +81,12 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         email: str | None,
         role: Role,
         by: str | None = None,
+        check: Callable[[Person | None], None] | None = None,
     ) -> Person | None:
         """Add or change a person; their groups stay as they are. None if the e-mail address is taken.
 
-        E-mail addresses are compared by `fold_email`; each belongs to one person of a workspace.
+        E-mail addresses are compared by `fold_email`; each belongs to one person of a workspace. `check` is called with
+        the person as they are, or None, in the same transaction. If it raises, nothing changes.
         """
         ...
 
@@ -107,7 +110,7 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         ...
 
     async def away(self, workspace: str) -> Mapping[str, Away]:
-        """Everybody who is away now, by their ids and in the order of these."""
+        """Everybody who is away now, by their ids and in the order of these. A deputy who is disabled is left out."""
         ...
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
@@ -126,6 +129,45 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         """
         ...
 
+    async def find_person_by_identity(self, workspace: str, identity: str) -> Person | None:
+        """The person who is bound to this identity, and their groups."""
+        ...
+
+    async def set_provided_rights(
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        groups: Collection[str],
+        is_admin: bool,
+        by: str | None = None,
+    ) -> Person | None:
+        """Store what a person's provider says about them: their groups there, and whether they administer.
+
+        It replaces what the provider said before. A membership or a role that was given in another way stays; one that
+        both give stays too when the provider takes it back. Returns None if there is no such person.
+        """
+        ...
+
+    async def disable_person(self, workspace: str, person_id: str, *, by: str | None = None) -> Person | None:
+        """Disable a person: they can do nothing any more, until they are enabled again.
+
+        In the same transaction, their sessions and links of both kinds end. From then on no session, link or question link
+        is made for them, the store refuses what they do with questions, and their votes, grants and standing answers count
+        for nothing; a decision that is being made is waited for. They are no recipient (`known_recipients`), no
+        administrator, and nobody's deputy (`away`). Their groups, passkeys and saved views stay. A second time changes
+        nothing. Returns None if there is no such person.
+        """
+        ...
+
+    async def enable_person(self, workspace: str, person_id: str, *, by: str | None = None) -> Person | None:
+        """Enable a person who was disabled; otherwise, this changes nothing. None if there is no such person."""
+        ...
+
+    async def disabled_people(self, workspace: str) -> frozenset[str]:
+        """The names of everybody who is disabled."""
+        ...
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """Everybody, in the order of their ids."""
         ...
@@ -133,16 +175,31 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
     async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
         """The names among these that a question can be addressed to; None if the workspace has no people.
 
-        These are people, `group:` and the name of a group that has people, and everybody who has an address.
+        These are people who are not disabled, `group:` and the name of a group that has people, and everybody else who has
+        an address.
         """
         ...
 
-    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
-        """Remove a person with what is theirs: sessions, passkeys, links, saved views, memberships. False if there is none."""
+    async def remove_person(
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        by: str | None = None,
+        check: Callable[[Person | None], None] | None = None,
+    ) -> bool:
+        """Remove a person with what is theirs: sessions, passkeys, links, saved views, memberships. False if there is none.
+
+        `check` is that of `put_person`.
+        """
         ...
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
         """Every group and the ids of its people, both in order."""
+        ...
+
+    async def provided_groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
+        """The memberships that people's providers gave (`set_provided_rights`): groups and ids of people, both in order."""
         ...
 
     async def put_group(
@@ -157,7 +214,7 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         """Set the people of a group; return those that exist. With none, the group is removed.
 
         `check` is called with the people who are in it, in order, in the same transaction. If it raises,
-        nothing changes.
+        nothing changes. A person who stays and came from their provider still does.
         """
         ...
 
@@ -171,10 +228,12 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         how: str,
         lasts: timedelta,
         vouched_by: str | None = None,
+        provider_session: str | None = None,
     ) -> Session | None:
-        """Open a session for a person; None if there is no such person.
+        """Open a session for a person; None if there is no such person, or they are disabled.
 
-        `vouched_by` is the person who made the link that they used, if it was somebody else.
+        `vouched_by` is the person who made the link that they used, if it was somebody else. `provider_session` identifies
+        the session at their OIDC provider.
         """
         ...
 
@@ -196,6 +255,16 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         """End a session; False if there is none."""
         ...
 
+    async def end_provider_sessions(
+        self, workspace: str, *, identity: str | None, provider_session: str | None, by: str | None = None
+    ) -> int:
+        """End the sessions that began at an OIDC provider, and return their number. Each leaves an event.
+
+        These are the sessions with this `provider_session`, and those of the person who is bound to this `identity`: all of
+        them, or with a `provider_session` those of which the provider's session is not known.
+        """
+        ...
+
     async def add_link(
         self,
         workspace: str,
@@ -208,7 +277,7 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         vouched_by: str | None = None,
         by: str | None = None,
     ) -> Link | None:
-        """Store a new link for a person; None if there is no such person."""
+        """Store a new link for a person; None if there is no such person, or they are disabled."""
         ...
 
     async def find_link(self, workspace: str, digest: str) -> Link | None:
@@ -234,7 +303,7 @@ class Directory(Passkeys, Calendars, SavedViews, Protocol):
         created_by: str,
         lasts: timedelta,
     ) -> QuestionLink | None:
-        """Store a new question link for a person; None if there is no such person.
+        """Store a new question link for a person; None if there is no such person, or they are disabled.
 
         The caller checks that the question exists and that the person may answer it.
         """

@@ -60,14 +60,30 @@ class Outbox(Protocol):
     in the same transaction, with `by`: who did it. A call that changes nothing leaves none.
     """
 
-    async def put_address(self, address: Address, *, by: str | None = None) -> None:
-        """Store an address; it replaces the recipient's address with the same channel and id."""
+    async def put_address(
+        self,
+        address: Address,
+        *,
+        by: str | None = None,
+        check: Callable[[Address | None], None] | None = None,
+    ) -> None:
+        """Store an address; it replaces the recipient's address with the same channel and id.
+
+        `check` is called with the address that is stored, or None, in the same transaction. If it raises, nothing changes.
+        """
         ...
 
     async def remove_address(
-        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+        self,
+        workspace: str,
+        recipient: str,
+        channel: str,
+        address_id: str,
+        *,
+        by: str | None = None,
+        check: Callable[[Address | None], None] | None = None,
     ) -> bool:
-        """Delete an address; False if there is none."""
+        """Delete an address; False if there is none. `check` is that of `put_address`."""
         ...
 
     async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:

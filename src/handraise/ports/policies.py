@@ -8,11 +8,12 @@ from typing import Protocol
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
 from handraise.model.stops import Stop
+from handraise.ports.quotas import Quotas
 from handraise.ports.standing_answers import StandingAnswers
 
 
-class Policies(StandingAnswers, Protocol):
-    """The versions of each workspace's policy, its stops and its standing answers. What a document means is not known here."""
+class Policies(StandingAnswers, Quotas, Protocol):
+    """The versions of each workspace's policy, its stops, standing answers and quotas. What a document means is not known here."""
 
     async def current(self, workspace: str) -> CurrentPolicy | None:
         """The latest version, with the rules that are suspended; None if the workspace has no policy."""

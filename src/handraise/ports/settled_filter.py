@@ -117,7 +117,16 @@ class SettledFilter:
 
     def is_before(self, at: datetime) -> bool:
         """Whether everything that fits ended after the events around this instant."""
-        return self.since is not None and self.since.year > 1 and at < self.since - DISORDER
+        return self.oldest is not None and at < self.oldest
+
+    @property
+    def oldest(self) -> datetime | None:
+        """The instant of the oldest event that may have ended a question that fits; None if there is no such limit."""
+        return None if self.since is None or self.since.year <= 1 else self.since - DISORDER
+
+    def is_after(self, at: datetime) -> bool:
+        """Whether everything that fits ended before the events around this instant."""
+        return self.begin is not None and at >= self.begin
 
     @property
     def begin(self) -> datetime | None:

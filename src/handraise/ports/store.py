@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
@@ -20,6 +21,7 @@ from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.search_words import SearchQuery
+from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.workspace_events import WorkspaceEvent
@@ -111,6 +113,14 @@ class SettledPage:
 
 
 @dataclass(frozen=True, slots=True)
+class SettledRows:
+    """Some settled questions for an export, oldest first, and the cursor of the next page; None if this is the last page."""
+
+    rows: Sequence[SettledRow]
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Endings:
     """How questions ended, the latest first."""
 
@@ -150,11 +160,24 @@ class QueueStats:
     """Numbers of what is pending: in the whole store, for an operator, or in one workspace.
 
     `pending` holds, for each age in seconds, how many pending questions are at most that old; the last age is
-    infinite. `deliveries` counts the attempts to reach people by status, in the whole store only.
+    infinite. Of the whole store only: `deliveries` counts the attempts to reach people by status; `oldest_due` is for how
+    many seconds the oldest delivery, or event that may lead to one, has been due without an attempt;
+    `askers_at_quota` is how many askers have as many pending questions in a workspace as a quota allows.
     """
 
     pending: Mapping[float, int]
     deliveries: Mapping[str, int]
+    oldest_due: float = 0.0
+    askers_at_quota: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStats:
+    """How busy a connection pool is: `waiters` are statements that wait until one of `size` connections is free."""
+
+    size: int
+    in_use: int
+    waiters: int
 
 
 AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
@@ -163,6 +186,10 @@ AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
 
 Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded | PolicyChanged | Stopped | InvalidQuestion
 """The result of inserting a draft: the new or the stored question, or the reason why it was refused."""
+
+
+StatementSpan: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Is entered around each statement, with its name; it must not raise."""
 
 
 class BatchKey(Protocol):
@@ -190,7 +217,8 @@ class Store(Protocol):
         item's result is a `KeyConflict`. Two drafts with one key in one call are one question.
 
         With a `quota`, a new question of an asker that already has that many pending in its workspace is not
-        registered: the item's result is a `QuotaExceeded`. The statement that registers decides this.
+        registered: the item's result is a `QuotaExceeded`. The statement that registers decides this. The quotas of the
+        workspace (see `handraise.ports.quotas`) override it, also if it is None.
         Concurrent calls may not see each other's questions, and exceed the quota by that number.
 
         The statement also checks that the draft was decided by the latest version of the workspace's policy (0 if
@@ -299,6 +327,24 @@ class Store(Protocol):
         like this. A page until an instant begins there, without reading the events since. No more than
         `MAX_EVENTS_SCANNED` events are read: a page may be short or empty, and still have a cursor. Reading
         page after page returns every question that was settled at the beginning, and none twice. Raises
+        `ValueError` for a cursor that does not come from a page.
+        """
+        ...
+
+    async def settled_rows(
+        self,
+        workspace: str,
+        *,
+        since: datetime | None,
+        until: datetime | None,
+        after: str | None,
+        limit: int,
+    ) -> SettledRows:
+        """The questions that were settled in a time, oldest first, for an export: only the columns that it needs.
+
+        `since` is the first instant, and `until` is the first one that is too late. A page has what was settled by the next
+        `limit` events after the cursor `after`, so it may be short or empty and still have a cursor. Reading page after
+        page returns every question that was settled at the beginning, archived or not, and none twice. Raises
         `ValueError` for a cursor that does not come from a page.
         """
         ...
@@ -520,10 +566,10 @@ class Store(Protocol):
         """
         ...
 
-    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
+    async def queue_stats(self, workspace: str | None = None, *, quota: int | None = None) -> QueueStats:
         """How much is pending, everywhere or in one workspace; deliveries are not counted for a workspace.
 
-        Counts up to about 100,000 questions; more are left out.
+        Counts up to about 100,000 questions; more are left out. `quota` is that of `insert`.
         """
         ...
 

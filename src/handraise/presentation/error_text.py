@@ -106,6 +106,7 @@ _SENTENCES = (
     # handraise.model.people: somebody may not do this
     gettext_noop("{name} may not do this: {part}."),
     gettext_noop("the asker cannot answer"),
+    gettext_noop("an administrator has disabled this person"),
     gettext_noop("the question is addressed to others"),
     gettext_noop("people of another stage are asked now"),
     gettext_noop("that is not a name a person could have"),
@@ -114,6 +115,7 @@ _SENTENCES = (
     gettext_noop("a group cannot answer, only one of its people can"),
     gettext_noop("that name is reserved for the rules of a policy"),
     gettext_noop("that name is reserved for users of the command line"),
+    gettext_noop("that name is reserved for programs"),
     gettext_noop(
         "the action is of high risk, and {name} made the link that this session began with, and could have used it: sign "
         "in through your organisation, or decide in the terminal"
@@ -248,6 +250,14 @@ _SENTENCES = (
     gettext_noop("The provider does not say whether your e-mail address is verified."),
     gettext_noop("Your e-mail address is not verified there. Verify it and start again."),
     gettext_noop("We cannot use your e-mail address: {part}."),
+    gettext_noop("The provider does not say when you signed in there."),
+    gettext_noop("You signed in at the provider too long ago. Sign in there again."),
+    gettext_noop("The provider did not ask you to sign in again, as it should."),
+    gettext_noop(
+        "You are in too many groups, so the provider does not list them. Ask an administrator to let it send only those "
+        "that matter here."
+    ),
+    gettext_noop("The provider's list of your groups cannot be read."),
 )
 _HEADLINES = (gettext_noop("That answer does not fit:"), gettext_noop("This message cannot be kept:"))
 """What is before the problems in an error about an answer or a message."""

@@ -72,7 +72,7 @@ def thread_text(question: Question, thread: Sequence[ThreadMessage], *, room: in
     """The conversation in at most so many characters; if that is not enough, the end of its last messages."""
     if not question.thread:
         return NO_THREAD
-    told = [_message(each, each.text) for each in thread]
+    told = [message_text(each) for each in thread]
     size = sum(_HEADING + len(each.text) for each in told)
     lines = sum(each.text.count("\n") + 2 for each in told)
     waits = gettext("Waiting for the agent's reply.") if question.is_askers_turn else None
@@ -93,6 +93,11 @@ def last_messages(
         count,
     ).format(count=count)
     return ThreadText(messages=told, earlier=earlier, waits=waits, seen=None)
+
+
+def message_text(message: ThreadMessage) -> MessageText:
+    """One message in full."""
+    return _message(message, message.text)
 
 
 def too_long_to_approve() -> str:

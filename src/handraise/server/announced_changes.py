@@ -9,7 +9,20 @@ from typing import Any, cast
 from handraise.model.questions import Ref
 from handraise.ports import Directory, credentials_of
 
-_CHANGES = frozenset({"revoke_key", "put_person", "set_away", "remove_person", "put_group", "end_session"})
+_CHANGES = frozenset(
+    {
+        "revoke_key",
+        "put_person",
+        "set_away",
+        "remove_person",
+        "disable_person",
+        "enable_person",
+        "set_provided_rights",
+        "put_group",
+        "end_session",
+        "end_provider_sessions",
+    }
+)
 """The calls after which a credential may be invalid, or may have other rights."""
 
 

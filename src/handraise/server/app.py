@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -14,11 +15,13 @@ from handraise import __version__
 from handraise.server.api import (
     address_routes,
     admin_routes,
+    answer_routes,
     away_routes,
     batch_post_routes,
     bulk_answer_routes,
     calendar_routes,
     channel_routes,
+    config_routes,
     event_routes,
     file_routes,
     health_routes,
@@ -38,7 +41,6 @@ from handraise.server.api import (
     tool_result_routes,
 )
 from handraise.server.api.fast_routes import FastRoutes
-from handraise.server.api.health_routes import Readiness
 from handraise.server.api.openapi import document_problems, operation_id
 from handraise.server.auth.authenticator import BEARER, Authenticator
 from handraise.server.auth.last_used import LastUsed
@@ -55,6 +57,7 @@ from handraise.server.observability import RequestLogMiddleware
 from handraise.server.uploads import UploadSlots
 from handraise.server.web import api_page, embedded_question, sign_in
 from handraise.server.web.admin import (
+    account_pages,
     audit_pages,
     channel_pages,
     grant_pages,
@@ -71,9 +74,11 @@ from handraise.server.web.inbox import (
     agent_page,
     app_manifest,
     aside_page,
+    connect_pages,
     conversation_page,
     file_pages,
     insights_page,
+    own_hours,
     passkey_pages,
     person_page,
     policy_page,
@@ -100,6 +105,7 @@ API: tuple[APIRouter, ...] = (
     search_routes.router,
     file_routes.router,
     statistics_routes.router,
+    answer_routes.router,
     receipt_routes.router,
     question_link_routes.router,
     address_routes.router,
@@ -111,6 +117,7 @@ API: tuple[APIRouter, ...] = (
     admin_routes.secret_router,
     away_routes.router,
     calendar_routes.router,
+    config_routes.router,
     stop_routes.router,
     passkey_routes.router,
     sign_in.router,
@@ -131,9 +138,10 @@ def create_app(ctx: ServerContext) -> FastAPI:
     app.state.authenticator = authenticator = Authenticator(ctx.directory)
     app.state.streams = Streams(ctx, visibility, StreamCredentials(ctx, authenticator))
     app.state.last_used = LastUsed(ctx)
-    app.state.readiness = Readiness(ctx)
     if ctx.settings.oidc_issuer:
         _add_oidc(app, ctx)
+    if find_spec("scim2_models"):
+        _add_scim(app)
     return app
 
 
@@ -152,11 +160,19 @@ class _Application(FastAPI):
 
 
 def _add_oidc(app: FastAPI, ctx: ServerContext) -> None:
+    from handraise.server.api import backchannel_logout_routes  # noqa: PLC0415 -- Authlib is an extra
     from handraise.server.auth import oidc  # noqa: PLC0415 -- Authlib is an extra
     from handraise.server.web import sign_in_oidc  # noqa: PLC0415 -- Authlib is an extra
 
     app.state.oidc = oidc.Provider(ctx.settings)
     app.include_router(sign_in_oidc.pages)
+    app.include_router(backchannel_logout_routes.router)
+
+
+def _add_scim(app: FastAPI) -> None:
+    from handraise.server.api import scim_routes  # noqa: PLC0415 -- scim2-models is an extra
+
+    app.include_router(scim_routes.router)
 
 
 def _application() -> _Application:
@@ -208,6 +224,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(people_pages.pages)
     routes.include_router(group_pages.pages)
     routes.include_router(key_pages.pages)
+    routes.include_router(account_pages.pages)
     routes.include_router(channel_pages.pages)
     routes.include_router(grant_pages.pages)
     routes.include_router(audit_pages.pages)
@@ -217,6 +234,8 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(together_page.pages)
     routes.include_router(file_pages.pages)
     routes.include_router(account_page.pages)
+    routes.include_router(connect_pages.pages)
+    routes.include_router(own_hours.pages)
     routes.include_router(passkey_pages.pages)
     routes.include_router(app_manifest.pages)
     routes.include_router(sign_in.pages)

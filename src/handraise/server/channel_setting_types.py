@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import pydantic
@@ -76,7 +76,14 @@ def _microsoft_address(url: str) -> str:
     return url
 
 
-def _is_an_smtp_server(text: SecretStr) -> SecretStr:
+def sends_mail(values: Mapping[str, object]) -> bool:
+    """Whether settings turn e-mail on."""
+    return bool(values.get("email_smtp_url")) or values.get("email_transport", "smtp") != "smtp"
+
+
+def _is_an_smtp_server(text: SecretStr, others: ValidationInfo) -> SecretStr:
+    if others.data.get("email_transport", "smtp") != "smtp":
+        raise ValueError("mails go out through HANDRAISE_EMAIL_TRANSPORT; unset one of them")
     read_server(text.get_secret_value(), "smtp")
     return text
 
@@ -89,7 +96,7 @@ def _is_an_imap_server(text: SecretStr, others: ValidationInfo) -> SecretStr:
 
 
 def _is_a_sender(text: str | None, others: ValidationInfo) -> str | None:
-    if text is None and others.data.get("email_smtp_url"):
+    if text is None and sends_mail(others.data):
         raise ValueError("mail needs a sender, such as Handraise <desk@example.com>")
     if text is not None:
         read_sender(text)

@@ -7,18 +7,17 @@ import hmac
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 import pydantic
 
 from handraise.channels import Replies
+from handraise.channels.account_links import AccountLinks
 from handraise.channels.custom_channels import Opener, find_opener, opener_names
-from handraise.channels.email.server_urls import read_sender, read_server
 from handraise.model.deliveries import Delivery
 from handraise.model.people import ANYONE, GROUP
-from handraise.model.webhook_signatures import secret_bytes
 from handraise.ports import Directory, Outbox
 from handraise.ports.channel import Channel
+from handraise.server.mail_setup import open_mail_channel
 from handraise.server.settings import ServerSettings
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 
@@ -77,8 +76,8 @@ async def open_channels(
             channels.append(await stack.enter_async_context(discord))
         if settings.teams_app_id is not None:
             channels.append(await stack.enter_async_context(_open_teams(settings, replies)))
-        if settings.email_smtp_url is not None:
-            channels.append(await stack.enter_async_context(_open_email(settings, replies)))
+        if settings.sends_mail:
+            channels.append(await stack.enter_async_context(open_mail_channel(settings, replies)))
         if settings.push_contact is not None and settings.secret_keys:
             from handraise.channels.webpush import open_webpush  # noqa: PLC0415 -- an extra
 
@@ -109,6 +108,11 @@ async def open_channels(
         yield _by_name(channels)
 
 
+def account_links(settings: ServerSettings) -> AccountLinks | None:
+    """What lets people connect accounts of theirs; None without a secret to sign with."""
+    return AccountLinks(settings.secret_keys, settings.base_url) if settings.secret_keys else None
+
+
 def _by_name(channels: Sequence[Channel]) -> Mapping[str, Channel]:
     named = {channel.name: channel for channel in channels}
     if len(named) < len(channels):
@@ -134,24 +138,6 @@ def _open_teams(settings: ServerSettings, replies: Replies) -> AbstractAsyncCont
         login_url=settings.teams_login_url,
         issuer=settings.teams_issuer,
         metadata_url=settings.teams_metadata_url,
-    )
-
-
-def _open_email(settings: ServerSettings, replies: Replies) -> AbstractAsyncContextManager[Channel]:
-    """Open e-mail; the settings are valid."""
-    from handraise.channels.email.channel import open_email  # noqa: PLC0415 -- only where it is wanted
-
-    imap, inbound = map(_bare, (settings.email_imap_url, settings.email_inbound_secret))
-    return open_email(
-        replies,
-        smtp=read_server(_bare(settings.email_smtp_url) or "", "smtp"),
-        sender=read_sender(settings.email_from or ""),
-        host=urlsplit(settings.base_url).hostname or "",
-        reply_to=settings.email_reply_to,
-        keys=settings.secret_keys,
-        imap=None if imap is None else read_server(imap, "imap"),
-        inbound_secret=None if inbound is None else secret_bytes(inbound),
-        authserv_id=settings.email_authserv_id,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from handraise.channels import Replies
 from handraise.channels.custom_channels import Opener
+from handraise.channels.deployment_checks import CheckChannel
 from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.ids import uuid7_ids
@@ -28,12 +30,14 @@ from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Policie
 from handraise.ports.channel import Channel
 from handraise.ports.outbox import DividedOutbox
 from handraise.server.announced_changes import announce_changes
-from handraise.server.channel_setup import Links, open_channels
+from handraise.server.channel_setup import Links, account_links, open_channels
+from handraise.server.check_setup import open_checks
 from handraise.server.image_encoder import ImageEncoder
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.passkeys.passkey_use import PasskeyUse, open_passkeys
 from handraise.server.rota_refresh import refresh_rotas
 from handraise.server.settings import ServerSettings
+from handraise.server.store_check import CHECK_INTERVAL, StoreCheck
 from handraise.server.suspension_mails import SuspensionMails
 from handraise.server.witnesses.witness_delivery import open_deliveries
 from handraise.server.witnesses.witness_queue import WitnessQueue
@@ -48,6 +52,7 @@ _DELETE_BATCH = 1_000
 _DELETE_INTERVAL = 600.0
 _ROTA_INTERVAL = 60.0
 _QUEUE_STATS_INTERVAL = 15.0
+_LOOP_LAG_INTERVAL = 0.5
 _OLD_HEADS_AT_ONCE = 100
 
 
@@ -88,8 +93,10 @@ class ServerContext:
     new_id: IdFactory
     metrics: Metrics
     traces: Traces
+    store_check: StoreCheck
     passkeys: PasskeyUse | None = None
     channels: Mapping[str, Channel] = field(default_factory=dict)
+    checks: Mapping[str, CheckChannel] = field(default_factory=dict)
     image_encoder: ImageEncoder = field(default_factory=ImageEncoder)
     is_draining: bool = False
     is_set_up: bool = False
@@ -136,11 +143,13 @@ async def open_server(
                 locale=settings.locale,
                 base_url=settings.base_url,
                 images=ctx.image_encoder,
+                accounts=account_links(settings),
             ),
             ctx.outbox,
             channels,
         ) as opened,
-        _run_dispatchers(ctx, opened),
+        open_checks(settings, ctx.desk) as checks,
+        _run_dispatchers(ctx, opened, checks),
         open_deliveries(settings, ctx.witness_queue, ctx.metrics) as deliveries,
     ):
         mails = SuspensionMails(
@@ -152,6 +161,16 @@ async def open_server(
             locale=settings.locale,
         )
         ctx.engine.on_denied_check = lambda question: ctx.run_in_background(mails.tell(question))
+        ctx.metrics.read_readiness(lambda: ctx.store_check.is_up and not ctx.is_draining)
+        periodic: Sequence[tuple[str, float, Callable[[], Awaitable[object]]]] = [
+            ("seal", settings.seal_interval, _seal_task(ctx)),
+            ("index", settings.seal_interval, _index_task(ctx)),
+            ("sweep", settings.poll_interval, ctx.desk.run_maintenance),
+            ("forget", _DELETE_INTERVAL, lambda: _delete_expired(ctx)),
+            ("rotas", _ROTA_INTERVAL, lambda: refresh_rotas(ctx.directory, settings)),
+            ("count", _QUEUE_STATS_INTERVAL, lambda: _update_queue_stats(ctx)),
+            ("check_store", CHECK_INTERVAL, ctx.store_check.store_answers),
+        ]
         tasks = [
             *(
                 # A slow witness holds up no other.
@@ -160,26 +179,13 @@ async def open_server(
                 )
                 for each in deliveries
             ),
-            asyncio.create_task(
-                _run_periodically(settings.seal_interval, _seal_task(ctx)), name="handraise seals"
+            *(
+                asyncio.create_task(
+                    _run_periodically(interval, task, ctx.metrics.watch_task(name)), name=f"handraise {name}"
+                )
+                for name, interval, task in periodic
             ),
-            asyncio.create_task(
-                _run_periodically(settings.seal_interval, _index_task(ctx)), name="handraise search index"
-            ),
-            asyncio.create_task(
-                _run_periodically(settings.poll_interval, ctx.desk.run_maintenance), name="handraise sweeps"
-            ),
-            asyncio.create_task(
-                _run_periodically(_DELETE_INTERVAL, lambda: _delete_expired(ctx)), name="handraise forgets"
-            ),
-            asyncio.create_task(
-                _run_periodically(_ROTA_INTERVAL, lambda: refresh_rotas(ctx.directory, settings)),
-                name="handraise rotas",
-            ),
-            asyncio.create_task(
-                _run_periodically(_QUEUE_STATS_INTERVAL, lambda: _update_queue_stats(ctx)),
-                name="handraise queue stats",
-            ),
+            asyncio.create_task(_measure_loop_lag(ctx.metrics), name="handraise loop lag"),
         ]
         try:
             yield ctx
@@ -192,9 +198,11 @@ async def open_server(
 
 
 @asynccontextmanager
-async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
-    """Send deliveries through the channels. Without a channel, deliveries fail in the end."""
-    ctx.channels = channels
+async def _run_dispatchers(
+    ctx: ServerContext, channels: Mapping[str, Channel], checks: Mapping[str, CheckChannel]
+) -> AsyncIterator[None]:
+    """Send deliveries through the channels and checks. Without a channel, deliveries fail in the end."""
+    ctx.channels, ctx.checks = channels, checks
     async with AsyncExitStack() as stack:
         # Each shard has its own dispatcher, so that one that is down does not hold up the others.
         for outbox in ctx.outbox.by_shard if isinstance(ctx.outbox, DividedOutbox) else [ctx.outbox]:
@@ -203,9 +211,10 @@ async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) 
                     ctx.engine,
                     outbox,
                     ctx.directory,
-                    list(channels.values()),
+                    [*channels.values(), *checks.values()],
                     link_to=Links(ctx.settings, ctx.directory, channels),
                     tried=ctx.metrics.count_delivery_try,
+                    span=ctx.traces.delivery_span,
                     locale=ctx.settings.locale,
                 )
             )
@@ -232,6 +241,7 @@ async def open_context(
         listen=settings.listen_url,
         bus=settings.bus,
         files=settings.files,
+        statement_span=traces.statement_span if traces.is_on else None,
     ) as backend:
         directory = instrumented_directory(backend.directory, metrics)
         engine = InstrumentedEngine(
@@ -244,11 +254,15 @@ async def open_context(
             keep=None if settings.keep_settled_days is None else timedelta(days=settings.keep_settled_days),
             quota=settings.pending_quota or None,
             recipients=_recipients(settings, directory),
+            directory=directory,
             policies=PolicyCache(backend.policies),
             receipt_signer=receipt_key,
             attachments=AttachmentStore(backend.files, backend.blobs),
         )
-        metrics.count_waits(lambda: len(engine.waiters))
+        metrics.read_waits(lambda: len(engine.waiters))
+        metrics.read_feed_lag(engine.feeds.lag)
+        if backend.pool_stats is not None:
+            metrics.read_pool(backend.pool_stats)
         try:
             yield ServerContext(
                 settings=settings,
@@ -270,6 +284,7 @@ async def open_context(
                 new_id=new_id,
                 metrics=metrics,
                 traces=traces,
+                store_check=StoreCheck(engine.store, metrics),
                 passkeys=open_passkeys(directory, settings.base_url),
             )
         finally:
@@ -298,12 +313,12 @@ def _open_audit(
 
 
 def _open_receipt_key(settings: ServerSettings) -> ReceiptKey | None:
-    """Load the key that signs receipts."""
+    """Load the key that signs receipts, and those whose receipts are accepted."""
     if settings.receipt_key is None:
         return None
     from handraise.signing.receipt_tokens import load_receipt_key  # noqa: PLC0415 -- joserfc is an extra
 
-    return load_receipt_key(settings.receipt_key)
+    return load_receipt_key(settings.receipt_key, settings.receipt_key_fallbacks)
 
 
 def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
@@ -312,6 +327,8 @@ def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
 
     async def seal() -> None:
         await sealer.run()
+        if not sealer.is_behind:
+            ctx.metrics.note_sealed()
         ctx.metrics.set_audit_refused(len(sealer.refused))
         ctx.metrics.set_audit_failed(len(sealer.failed))
         if ctx.witness_queue is not None:
@@ -346,16 +363,32 @@ async def _delete_expired(ctx: ServerContext) -> None:
 
 async def _update_queue_stats(ctx: ServerContext) -> None:
     """Count what is pending in the store. This runs at an interval, so that reading the metrics costs no query."""
-    ctx.metrics.update_queue_stats(await ctx.store.queue_stats())
+    quota = ctx.settings.pending_quota or None
+    ctx.metrics.update_queue_stats(await ctx.store.queue_stats(quota=quota))
 
 
-async def _run_periodically(interval: float, task: Callable[[], Awaitable[object]]) -> None:
-    """Run a task at an interval. A failed run is logged."""
+async def _measure_loop_lag(metrics: Metrics) -> None:
+    """Measure how late the event loop wakes a timer: whatever blocks it delays every request as much."""
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(_LOOP_LAG_INTERVAL)
+        metrics.observe_loop_lag(max(time.perf_counter() - began - _LOOP_LAG_INTERVAL, 0.0))
+
+
+async def _run_periodically(
+    interval: float, task: Callable[[], Awaitable[object]], succeeded: Callable[[], None] = lambda: None
+) -> None:
+    """Run a task at an interval. `succeeded` is called after each run that did not fail; one that did is logged."""
     while True:
         try:
             await task()
+            succeeded()
         except HandraiseError as error:
-            _log.warning("a background task failed and will run again: %s", error)
+            _log.warning(
+                "a background task failed and will run again: %s", error, extra={"event": "task_failed"}
+            )
         except Exception as error:  # noqa: BLE001 -- the task must run again
-            _log.error("a background task failed and will run again", exc_info=error)
+            _log.error(
+                "a background task failed and will run again", exc_info=error, extra={"event": "task_failed"}
+            )
         await asyncio.sleep(interval)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-import os
 import select
 import signal
 import socket
@@ -30,7 +29,6 @@ from handraise.server.mail_addresses import sync_all_email_addresses
 from handraise.server.middleware.connection_limits import Connection, ConnectionLimits
 from handraise.server.observability.otel_export import open_telemetry
 from handraise.server.settings import ServerSettings
-from handraise.server.unknown_settings import unknown_settings
 from handraise.wire.records import LinkRecord
 
 _log = logging.getLogger(__name__)
@@ -79,7 +77,7 @@ async def serve(
             link = await _first_link(ctx, first_admin) if first_admin and show_link else None
             running = RunningServer(settings, await ctx.store.durability(), first_admin, link)
             await _Server(ctx, lambda: listening(running)).serve([listener])
-    _log.info("stopped")
+    _log.info("stopped", extra={"event": "stopped"})
 
 
 def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
@@ -150,7 +148,7 @@ class _Server(uvicorn.Server):
     async def main_loop(self) -> None:
         """Serve until a signal comes, and then for the time that load balancers need to notice."""
         await super().main_loop()
-        _log.info("stopping")
+        _log.info("stopping", extra={"event": "stopping"})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._context.settings.drain_seconds):
                 await self._skip_drain.wait()
@@ -233,7 +231,10 @@ class _Server(uvicorn.Server):
     async def _cancel_requests(self) -> None:
         """Cancel the requests that did not end in time."""
         if tasks := set(self._tasks):
-            _log.error("requests were cut because they took too long", extra={"requests": len(tasks)})
+            _log.error(
+                "requests were cut because they took too long",
+                extra={"event": "requests_cut", "requests": len(tasks)},
+            )
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=_LINGER)
@@ -262,16 +263,18 @@ def _is_idle(transport: asyncio.BaseTransport) -> bool:
 
 
 def _log_warnings(settings: ServerSettings) -> None:
-    for sentence in unknown_settings(os.environ):
-        _log.warning("%s", sentence)
     if settings.is_exposed:
         _log.warning(
             "people reach this server over plain http at %s: keys and sessions can be read in transit. "
             "Put TLS in front of it and set HANDRAISE_PUBLIC_URL=https://…",
             settings.base_url,
+            extra={"event": "plain_http"},
         )
     if settings.url == "memory:":
-        _log.warning("memory: stores nothing: every question is gone when this process ends")
+        _log.warning(
+            "memory: stores nothing: every question is gone when this process ends",
+            extra={"event": "memory_store"},
+        )
 
 
 def _bind_error(host: str, port: int, error: OSError) -> str:

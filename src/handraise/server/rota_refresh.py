@@ -50,7 +50,9 @@ async def refresh_rota(
         shifts = await _shifts(directory, workspace, group, entries)
     except UnreadableCalendar as error:
         text, problem = None, str(error)
-        _log.warning("the rota of group %r cannot be used: %s", group, problem)
+        _log.warning(
+            "the rota of group %r cannot be used: %s", group, problem, extra={"event": "rota_unusable"}
+        )
     kept = None if rota == FILE else text
     await directory.keep_rota(workspace, group, rota, text=kept, shifts=shifts, problem=problem)
     return True

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import pydantic
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from handraise.desk_factory import default_address
+from handraise.model.identities import fold_email
 from handraise.presentation.translation import Locale
 from handraise.server.channel_setting_types import (
     AppriseSchemes,
@@ -33,205 +32,32 @@ from handraise.server.channel_setting_types import (
     TelegramSecret,
     TelegramToken,
 )
-from handraise.server.setting_types import Address, Issuer, Language, Origin, Proxies, Rate, Seconds, TimeZone
-from handraise.server.witness_addresses import read_witness_address
+from handraise.server.check_setting_types import (
+    GitHubApp,
+    GitHubKey,
+    GitHubRepositories,
+    GitHubSecret,
+    GitLabProjects,
+    GitLabSecret,
+    PeopleByLogin,
+)
+from handraise.server.core_settings import CoreSettings
+from handraise.server.mail_setting_types import (
+    ApiUrl,
+    GoogleAccount,
+    OAuthClient,
+    OAuthSecret,
+    SesRegion,
+    TokenUrl,
+)
+from handraise.server.setting_types import Address, AuditWitnesses, Seconds
 
-SHORTEST_SECRET = 32
-"""The shortest secret for signing OIDC sign-ins, in characters."""
-PREFIX = "HANDRAISE_"
-"""The prefix of every variable."""
 _AUDIT_FILE = "audit.heads"
 
 
-class ServerSettings(BaseSettings):
+class ServerSettings(CoreSettings):
     """The settings of a server; each field's description is its line in the documentation."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True
-    )
-
-    url: str = pydantic.Field(
-        default_factory=default_address,
-        repr=False,
-        description="where the store is: `sqlite:///file.db`, `postgresql://…` or `postgresql+shards://…`",
-    )
-    listen_url: str | None = pydantic.Field(
-        default=None,
-        repr=False,
-        description="the address of PostgreSQL without the pooler, for the listener and for migrations",
-    )
-    bus: str | None = pydantic.Field(
-        default=None,
-        repr=False,
-        description="what carries wake-ups between processes instead of the store: `nats://host:4222`",
-    )
-    files: str | None = pydantic.Field(
-        default=None,
-        repr=False,
-        description="where the bytes of attached files are: a folder that all servers share, or object storage "
-        "such as `s3://bucket/prefix`; otherwise in the database",
-    )
-    host: str = pydantic.Field(default="127.0.0.1", description="the address to listen on")
-    port: int = pydantic.Field(default=8765, ge=0, le=65_535, description="the port to listen on")
-    public_url: Address | None = pydantic.Field(
-        default=None,
-        description="the URL by which people reach the server, for links and `question.url`; `http://host:port` if not set",
-    )
-    workspace: Annotated[str, pydantic.Field(min_length=1, max_length=200)] = pydantic.Field(
-        default="default", description="the workspace whose first administrator gets a link at the start"
-    )
-    admin: Annotated[str, pydantic.Field(min_length=1, max_length=200)] = pydantic.Field(
-        default="admin", description="the name of that first administrator"
-    )
-    language: Language = pydantic.Field(
-        default="en",
-        description="the language for people who chose none and whose browser prefers no available one: `en` or `de`",
-    )
-    time_zone: TimeZone = pydantic.Field(
-        default="UTC",
-        description="the time zone for people who chose none and whose browser reports none, such as `Europe/Berlin`",
-    )
-    connections: int = pydantic.Field(
-        default=8,
-        ge=2,
-        description="the most connections of one process to PostgreSQL, its listener included",
-    )
-    poll_interval: Seconds = pydantic.Field(
-        default=1.0,
-        description="how long a lost wake-up may go unnoticed, and the time between sweeps, in seconds",
-    )
-    heartbeat: Seconds = pydantic.Field(
-        default=15.0, description="seconds between keep-alive messages on an event stream"
-    )
-    longest_wait: Seconds = pydantic.Field(
-        default=300.0, description="the longest that a long poll may wait, in seconds"
-    )
-    rate_limit: Rate = pydantic.Field(
-        default="200/second", description="requests that one key or session may make"
-    )
-    sign_in_limit: Rate = pydantic.Field(
-        default="30/minute", description="invalid credentials that one network address may send"
-    )
-    stream_limit: int = pydantic.Field(
-        default=1_000,
-        ge=0,
-        description="event streams and long polls that one key or session may have open in a process; "
-        "0 for a quarter of what the process may have open, which is the most in any case",
-    )
-    workspace_stream_limit: int = pydantic.Field(
-        default=20_000,
-        ge=0,
-        description="the same for a whole workspace; 0 for three quarters",
-    )
-    connection_limit: int = pydantic.Field(
-        default=10_000,
-        ge=0,
-        description="connections that one network address may have open in a process, except trusted proxies; "
-        "0 for half of what the process may have open, which is the most in any case",
-    )
-    workers: int = pydantic.Field(
-        default=1,
-        ge=1,
-        le=64,
-        description="how many processes serve at the same port; each counts its limits and its metrics for itself",
-    )
-    busy_limit: int = pydantic.Field(
-        default=2_000,
-        ge=1,
-        description="requests that one process serves at a time, without streams and long polls that only wait; "
-        "more are refused, and told when to come again",
-    )
-    head_seconds: Seconds = pydantic.Field(
-        default=20.0, description="how long the headers of a request may take to arrive"
-    )
-    body_limit: int = pydantic.Field(
-        default=524_288, ge=1024, description="the largest body of a request, in bytes"
-    )
-    pending_quota: int = pydantic.Field(
-        default=1_000,
-        ge=0,
-        description="pending questions that one agent may have in a workspace; 0 for any number",
-    )
-    check_recipients: bool = pydantic.Field(
-        default=True,
-        description="refuse questions to unknown people and groups, in workspaces that have people",
-    )
-    session_days: Annotated[float, pydantic.Field(gt=0, le=400)] = pydantic.Field(
-        default=30.0, description="how long a person stays signed in"
-    )
-    link_hours: Annotated[float, pydantic.Field(gt=0, le=8_760)] = pydantic.Field(
-        default=48.0, description="how long an invitation or sign-in link works"
-    )
-    archive_after_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] = pydantic.Field(
-        default=7.0,
-        description="how long a settled question stays in the same table as pending ones on PostgreSQL, before it is archived",
-    )
-    keep_settled_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] | None = pydantic.Field(
-        default=None,
-        description="how long settled questions of every workspace are kept; forever if not set",
-    )
-    audit_key: Path | None = pydantic.Field(
-        default=None,
-        description="the file with the key that signs the seals of the audit trail; they are unsigned if not set",
-    )
-    audit_heads: Path | None = pydantic.Field(
-        default=None,
-        description="the file that records what the key signed last and what witnesses were sent; `audit.heads` in the key's "
-        "folder if not set",
-    )
-    receipt_key: Path | None = pydantic.Field(
-        default=None,
-        description="the file with the key that signs receipts of approvals; there are none if not set",
-    )
-    seal_interval: Seconds = pydantic.Field(
-        default=10.0, description="how long events may wait before they are sealed, in seconds"
-    )
-    embed_origins: tuple[Origin, ...] = pydantic.Field(
-        default=(),
-        description='sites that may show a question in a frame, as JSON: `["https://app.example.com"]`',
-    )
-    embed_approvals: bool = pydantic.Field(
-        default=False, description="let people decide approvals in such a frame, not only in a separate tab"
-    )
-    trusted_proxies: Proxies = pydantic.Field(
-        default="",
-        description="addresses of trusted proxies, separated by commas, whose forwarding headers count; none if not set",
-    )
-    drain_seconds: Annotated[float, pydantic.Field(ge=0, le=600)] = pydantic.Field(
-        default=0.0,
-        description="how long to keep serving after SIGTERM while `/readyz` returns 503, so that load balancers notice",
-    )
-    stop_seconds: Seconds = pydantic.Field(
-        default=30.0, description="how long running requests may take to finish at shutdown"
-    )
-    secret: pydantic.SecretStr | None = pydantic.Field(
-        default=None,
-        description="the secret that signs OIDC sign-ins and links in messages to people; the same for all processes",
-    )
-    secret_fallbacks: tuple[pydantic.SecretStr, ...] = pydantic.Field(
-        default=(),
-        description="earlier secrets that are still accepted while the secret is replaced, as JSON; nothing new is signed with them",
-    )
-    oidc_issuer: Issuer | None = pydantic.Field(
-        default=None, description="the OIDC provider that people sign in with"
-    )
-    oidc_client_id: str | None = pydantic.Field(
-        default=None, validate_default=True, description="your client id at that provider"
-    )
-    oidc_client_secret: pydantic.SecretStr | None = pydantic.Field(
-        default=None, description="your client secret at that provider"
-    )
-    oidc_assume_verified: bool = pydantic.Field(
-        default=False,
-        description="trust e-mail addresses if the provider does not say whether they are verified",
-    )
-    oidc_workspace: str = pydantic.Field(
-        default="default", description="the workspace for people who sign in with OIDC"
-    )
-    oidc_join: tuple[str, ...] = pydantic.Field(
-        default=(),
-        description='e-mail domains whose people may join without an invitation, as JSON: `["example.com"]`',
-    )
     webhooks: bool = pydantic.Field(
         default=False, description="notify systems of questions by signed webhooks, and accept their answers"
     )
@@ -310,9 +136,18 @@ class ServerSettings(BaseSettings):
         default="https://login.botframework.com/v1/.well-known/openidconfiguration",
         description="the URL of the keys for those tokens; government clouds have another one",
     )
+    teams_graph_url: ApiUrl = pydantic.Field(
+        default="https://graph.microsoft.com/v1.0",
+        description="the URL of Microsoft Graph, where people are found by their e-mail address; government clouds have another one",
+    )
+    email_transport: Literal["smtp", "graph", "ses"] = pydantic.Field(
+        default="smtp",
+        description="how mails go out: `smtp`, `graph` for Microsoft Graph, or `ses` for Amazon SES; the last two turn e-mail on",
+    )
     email_smtp_url: SmtpServer | None = pydantic.Field(
         default=None,
-        description="the mail server to send through: `smtps://user:password@host`, or `smtp://…` with STARTTLS",
+        description="the mail server to send through: `smtps://user:password@host`, or `smtp://…` with STARTTLS; without a "
+        "password, the user signs in with a token",
     )
     email_from: MailSender = pydantic.Field(
         default=None,
@@ -324,7 +159,9 @@ class ServerSettings(BaseSettings):
         description="the mailbox for replies, `reply@example.com`; they come to `reply+code@example.com`",
     )
     email_imap_url: ImapServer | None = pydantic.Field(
-        default=None, description="the server to read that mailbox from: `imaps://user:password@host`"
+        default=None,
+        description="the server to read that mailbox from: `imaps://user:password@host`; without a password, the user signs in "
+        "with a token",
     )
     email_inbound_secret: MailSecret = pydantic.Field(
         default=None,
@@ -334,6 +171,45 @@ class ServerSettings(BaseSettings):
     email_authserv_id: str | None = pydantic.Field(
         default=None,
         description="the receiving server's name in `Authentication-Results`; then only mails that it found genuine count",
+    )
+    email_oauth_service_account: GoogleAccount | None = pydantic.Field(
+        default=None,
+        description="the JSON key of a service account of Google that may act for the users of these servers",
+    )
+    email_oauth_token_url: TokenUrl = pydantic.Field(
+        default=None,
+        validate_default=True,
+        description="the address that issues tokens for mail: `https://login.microsoftonline.com/TENANT/oauth2/v2.0/token`",
+    )
+    email_oauth_client_id: OAuthClient = pydantic.Field(
+        default=None, validate_default=True, description="the id of the application that gets these tokens"
+    )
+    email_oauth_refresh_token: pydantic.SecretStr | None = pydantic.Field(
+        default=None,
+        description="a refresh token of the mailbox, if the application may not act in its own name",
+    )
+    email_oauth_client_secret: OAuthSecret = pydantic.Field(
+        default=None, validate_default=True, description="the secret of that application"
+    )
+    email_oauth_scope: str | None = pydantic.Field(
+        default=None,
+        description="the scope of tokens for SMTP and IMAP; `https://outlook.office365.com/.default` if the application acts in "
+        "its own name, `https://mail.google.com/` for a service account, otherwise that of the refresh token",
+    )
+    email_graph_url: ApiUrl = pydantic.Field(
+        default="https://graph.microsoft.com/v1.0",
+        description="the URL of Microsoft Graph; government clouds have another one",
+    )
+    email_ses_region: SesRegion = pydantic.Field(
+        default=None,
+        validate_default=True,
+        description="the region of Amazon SES, such as `eu-central-1`; credentials are found as AWS's own tools do",
+    )
+    email_ses_url: ApiUrl | None = pydantic.Field(
+        default=None, description="the URL of Amazon SES, if requests go to an endpoint of your own network"
+    )
+    email_ses_configuration_set: str | None = pydantic.Field(
+        default=None, description="the configuration set that mails are sent with"
     )
     push_contact: PushContact | None = pydantic.Field(
         default=None,
@@ -367,6 +243,66 @@ class ServerSettings(BaseSettings):
     channels: ChannelOpeners | None = pydantic.Field(
         default=None, description="your own channels, separated by commas: `my_module:open_mine`"
     )
+    github_app_id: GitHubApp | None = pydantic.Field(
+        default=None,
+        description="the client id or app id of your GitHub App: turns GitHub's deployment protection rules on",
+    )
+    github_private_key: GitHubKey = pydantic.Field(
+        default=None, validate_default=True, description="the file with the private key of that app"
+    )
+    github_webhook_secret: GitHubSecret = pydantic.Field(
+        default=None,
+        validate_default=True,
+        description="the secret that GitHub signs that app's webhooks with",
+    )
+    github_repositories: GitHubRepositories = pydantic.Field(
+        default=(),
+        validate_default=True,
+        description='the repositories whose deployments people decide about here, as JSON: `["acme/shop", "acme/*"]`',
+    )
+    github_recipients: tuple[str, ...] = pydantic.Field(
+        default=(),
+        description='who decides, as JSON: `["group:ops"]`; anyone in the workspace if not set. Policies may require others',
+    )
+    github_people: PeopleByLogin = pydantic.Field(
+        default=None,
+        description='the names of people by their login at GitHub, as JSON: `{"octocat": "ann@example.com"}`. If set, a person '
+        "cannot approve a deployment that they started, and deployments of others wait",
+    )
+    github_workspace: str = pydantic.Field(
+        default="default", description="the workspace in which deployments are decided"
+    )
+    github_api_url: Address = pydantic.Field(
+        default="https://api.github.com",
+        description="the URL of GitHub's API; GitHub Enterprise has another one. Nothing else is called",
+    )
+    gitlab_token: pydantic.SecretStr | None = pydantic.Field(
+        default=None,
+        description="an access token of GitLab with the scope `api`: turns GitLab's external status checks on",
+    )
+    gitlab_webhook_secret: GitLabSecret = pydantic.Field(
+        default=None, validate_default=True, description="the shared secret of those status checks"
+    )
+    gitlab_projects: GitLabProjects = pydantic.Field(
+        default=(),
+        validate_default=True,
+        description='the projects whose merge requests people decide about here, as JSON: `["acme/shop", "acme/*"]`',
+    )
+    gitlab_recipients: tuple[str, ...] = pydantic.Field(
+        default=(),
+        description='who decides, as JSON: `["group:ops"]`; anyone in the workspace if not set. Policies may require others',
+    )
+    gitlab_people: PeopleByLogin = pydantic.Field(
+        default=None,
+        description='the names of people by their user id at GitLab, as JSON: `{"42": "ann@example.com"}`. If set, a person cannot '
+        "approve a merge request of theirs, and merge requests of others wait",
+    )
+    gitlab_workspace: str = pydantic.Field(
+        default="default", description="the workspace in which merge requests are decided"
+    )
+    gitlab_url: Address = pydantic.Field(
+        default="https://gitlab.com", description="the URL of GitLab. Nothing else is called"
+    )
     audit_witness_interval: Seconds = pydantic.Field(
         default=3_600.0,
         description="how often a witness of the audit trail gets the newest head of a workspace at most, in seconds",
@@ -379,7 +315,7 @@ class ServerSettings(BaseSettings):
         default=None,
         description="the file that timestamps of `rfc3161+https://…` witnesses are added to; it must exist",
     )
-    audit_witnesses: tuple[str, ...] = pydantic.Field(
+    audit_witnesses: AuditWitnesses = pydantic.Field(
         default=(),
         repr=False,
         description='who gets the heads of the audit trail, as JSON: `["file:///mnt/witness/heads.jsonl"]`; also `https://…`, '
@@ -396,34 +332,6 @@ class ServerSettings(BaseSettings):
         description="send traces and metrics to the address in the `OTEL_EXPORTER_OTLP_…` variables",
     )
 
-    @pydantic.field_validator("audit_witnesses")
-    @classmethod
-    def _are_witnesses(cls, texts: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
-        others = info.data
-        allowed = others.get("audit_witness_allow_private", ())
-        kinds = {read_witness_address(text, allowed).kind for text in texts}
-        if kinds and not (others.get("audit_key") or others.get("audit_heads")):
-            raise ValueError("needs HANDRAISE_AUDIT_KEY or HANDRAISE_AUDIT_HEADS, to record what was sent")
-        if "mail" in kinds and not others.get("email_smtp_url"):
-            raise ValueError("mailto: needs HANDRAISE_EMAIL_SMTP_URL, to send through")
-        if "timestamp" in kinds and not others.get("audit_timestamps"):
-            raise ValueError("rfc3161+https:// needs HANDRAISE_AUDIT_TIMESTAMPS, to keep timestamps in")
-        return texts
-
-    @pydantic.field_validator("oidc_client_id")
-    @classmethod
-    def _completes_oidc(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
-        if "oidc_issuer" not in others.data:
-            return text  # it is invalid itself
-        issuer, secret = others.data["oidc_issuer"], others.data.get("secret")
-        if text and not issuer:
-            raise ValueError("it is for OIDC sign-in, which also needs HANDRAISE_OIDC_ISSUER")
-        if issuer and not text:
-            raise ValueError("OIDC sign-in needs it")
-        if issuer and len(secret.get_secret_value() if secret else "") < SHORTEST_SECRET:
-            raise ValueError(f"OIDC sign-in needs HANDRAISE_SECRET with {SHORTEST_SECRET} characters or more")
-        return text
-
     @property
     def secret_keys(self) -> tuple[bytes, ...]:
         """The secret, then the earlier ones; empty if there is no secret."""
@@ -439,10 +347,19 @@ class ServerSettings(BaseSettings):
         beside = None if self.audit_key is None else self.audit_key.with_name(_AUDIT_FILE)
         return self.audit_heads or beside
 
+    @property
+    def sends_mail(self) -> bool:
+        """Whether e-mail is on."""
+        return self.email_transport != "smtp" or self.email_smtp_url is not None
+
     def may_join(self, workspace: str, name: str) -> bool:
         """Whether this is the name of somebody who may sign in without an invitation."""
         domains = {domain.lower() for domain in self.oidc_join} if workspace == self.oidc_workspace else set()
         return "@" in name and name == name.lower() and name.rpartition("@")[2] in domains
+
+    def is_admin_email(self, email: str) -> bool:
+        """Whether this is the address of somebody who administers when they sign in with OIDC."""
+        return fold_email(email) in {fold_email(each) for each in self.admin_emails}
 
     @property
     def base_url(self) -> str:

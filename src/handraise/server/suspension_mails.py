@@ -59,7 +59,11 @@ class SuspensionMails:
             if author is not None:
                 await self._send(question, rule, author)
         except HandraiseError as error:
-            _log.warning("the author of a suspended rule could not be told: %s", error)
+            _log.warning(
+                "the author of a suspended rule could not be told: %s",
+                error,
+                extra={"event": "suspension_mail_failed"},
+            )
 
     async def _suspended_by(self, question: Question) -> SuspendedRule | None:
         found = suspended_rules(await self._policies.current(question.workspace))
@@ -85,7 +89,11 @@ class SuspensionMails:
                         lines=lines,
                     )
                 except NotSent as error:
-                    _log.warning("the author of a suspended rule could not be told: %s", error)
+                    _log.warning(
+                        "the author of a suspended rule could not be told: %s",
+                        error,
+                        extra={"event": "suspension_mail_failed"},
+                    )
 
     def _text(self, question: Question, rule: str, suspension: Suspension) -> tuple[str, str, list[str]]:
         subject = gettext("Your rule “{rule}” was suspended").format(rule=display_name(rule))

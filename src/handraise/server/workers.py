@@ -69,7 +69,10 @@ class Supervisor:
             if self._is_stopping:
                 code = code or max(ended, 0)
             elif ended < 0:
-                _log.error("a worker was killed and is replaced", extra={"signal": -ended})
+                _log.error(
+                    "a worker was killed and is replaced",
+                    extra={"event": "worker_replaced", "signal": -ended},
+                )
                 time.sleep(_PAUSE)
                 if self._start(worker):
                     return None

@@ -62,9 +62,7 @@ def load_signer(path: Path) -> KeySigner:
 
 def load_private_key(path: Path, *, make: str) -> Ed25519PrivateKey:
     """Load the private key in a file. Raises `UnsafeStore`, which says how to `make` one, as `load_signer` does."""
-    text = path.read_bytes()
-    if os.name == "posix" and path.stat().st_mode & _OPEN_TO_OTHERS:
-        raise UnsafeStore(f"Others may read the key in {path}. Run: chmod 600 {path}")
+    text = read_private_file(path)
     try:
         key = serialization.load_pem_private_key(text, password=None)
     except (ValueError, TypeError) as error:
@@ -72,6 +70,14 @@ def load_private_key(path: Path, *, make: str) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise UnsafeStore(f"The key in {path} is not of Ed25519. Make one: {make}")
     return key
+
+
+def read_private_file(path: Path) -> bytes:
+    """Read a file with a key. Raises `UnsafeStore` if others may read it."""
+    text = path.read_bytes()
+    if os.name == "posix" and path.stat().st_mode & _OPEN_TO_OTHERS:
+        raise UnsafeStore(f"Others may read the key in {path}. Run: chmod 600 {path}")
+    return text
 
 
 def trusted_key(path: Path, first: int = 1, last: int | None = None) -> TrustedKey:

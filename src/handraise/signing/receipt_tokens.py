@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from handraise.model.errors import MissingExtra, ReceiptRefused
+from handraise.model.errors import MissingExtra, ReceiptRefused, UnsafeStore
 from handraise.model.receipts import Receipt, receipt_from_claims
 
 try:
@@ -33,12 +33,12 @@ _MAKE = "handraise receipt key FILE"
 
 
 class ReceiptKey:
-    """A private key that signs receipts."""
+    """A private key that signs receipts. Those of the `accepted` keys are verified too."""
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
+    def __init__(self, key: Ed25519PrivateKey, accepted: Sequence[Ed25519PublicKey] = ()) -> None:
         self._key = OKPKey.import_key(key)
         self._header = {"alg": ALGORITHM, "typ": TYPE, "kid": key_id_of(key.public_key())}
-        self.verifier = ReceiptVerifier([key.public_key()])
+        self.verifier = ReceiptVerifier([key.public_key(), *accepted])
 
     def sign(self, receipt: Receipt) -> str:
         """The token of a receipt."""
@@ -89,9 +89,16 @@ class ReceiptVerifier:
         }
 
 
-def load_receipt_key(path: str | os.PathLike[str]) -> ReceiptKey:
-    """Load the key that signs receipts. Raises `UnsafeStore` if it is not valid, or if others may read it."""
-    return ReceiptKey(load_private_key(Path(path), make=_MAKE))
+def load_receipt_key(path: str | os.PathLike[str], accepted: Sequence[Path] = ()) -> ReceiptKey:
+    """Load the key that signs receipts, and the public keys in other files, whose receipts are accepted as well.
+
+    Raises `UnsafeStore` if one of them is not valid, or if others may read the private key.
+    """
+    try:
+        public = [load_public_key(each) for each in accepted]
+    except ValueError as error:
+        raise UnsafeStore(f"{error} Name the .pub file of a key.") from error
+    return ReceiptKey(load_private_key(Path(path), make=_MAKE), public)
 
 
 def load_verifier(paths: Sequence[str | os.PathLike[str]]) -> ReceiptVerifier:

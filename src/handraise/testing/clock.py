@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from handraise.model.durations import Span, seconds_of
+
 
 class ManualClock:
     """Time for a store under test: `open_desk(url, clock=ManualClock())`.
@@ -19,6 +21,6 @@ class ManualClock:
         """The current time of the clock."""
         return self._now
 
-    def advance(self, span: timedelta) -> None:
-        """Move the clock forward."""
-        self._now += span
+    def advance(self, span: Span) -> None:
+        """Move the clock forward: `advance("2h")`."""
+        self._now += span if isinstance(span, timedelta) else timedelta(seconds=seconds_of(span))

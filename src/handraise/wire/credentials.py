@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from handraise.model.json_values import text_problem
-from handraise.model.people import Responder
+from handraise.model.people import KEY_PREFIXES, Responder, key_prefix
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 _LONGEST_NAME = 4_000
@@ -27,12 +27,15 @@ class TokenKind(StrEnum):
 
     AGENT = "hra"
     READER = "hrr"
+    SCIM = "hrp"
+    ADMIN = "hrm"
     SESSION = "hrs"
     LINK = "hrl"
     QUESTION = "hrq"
 
 
 _KINDS: dict[str, TokenKind] = {kind.value: kind for kind in TokenKind}
+_KEY_KINDS = dict(zip(KEY_PREFIXES, (TokenKind.READER, TokenKind.SCIM, TokenKind.ADMIN), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ class Token:
     kind: TokenKind
     workspace: str
     digest: str = field(repr=False)
+
+
+def kind_of_key(name: str) -> TokenKind:
+    """The kind of the token that belongs to a key, by the name in it."""
+    return _KEY_KINDS.get(key_prefix(name), TokenKind.AGENT)
 
 
 def make_token(kind: TokenKind, workspace: str, secret: bytes) -> str:

@@ -559,12 +559,13 @@ class DurabilityRecord(Record):
 
 
 class CallerRecord(Record):
-    """Who the caller is: an agent, a person or a reader, and only one of them."""
+    """Who the caller is: an agent, a person, a reader or an administering program, and only one of them."""
 
     workspace: str
     agent: str | None = None
     person: str | None = None
     reader: str | None = None
+    admin_token: str | None = None
     role: Role | None = None
 
 
@@ -624,6 +625,7 @@ class PersonRecord(Record):
     role: Role
     groups: tuple[str, ...] = ()
     created_at: datetime
+    disabled_at: datetime | None = None
 
     @classmethod
     def of(cls, person: Person) -> PersonRecord:

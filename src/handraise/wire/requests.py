@@ -355,10 +355,22 @@ class GiveHeartbeat(Request):
 
 
 class CreateKey(Request):
-    """A new key for an agent. With `reads` it is for a program that only reads settled questions and cannot ask."""
+    """A new key for an agent. With `reads` it is for a program that only reads settled questions and cannot ask.
+
+    With `scim` it is for an identity provider that adds, disables and removes people and groups over SCIM. With
+    `administers` it is for a program that changes the configuration of the workspace, and can neither ask nor answer.
+    """
 
     agent: Name
     reads: bool = False
+    scim: bool = False
+    administers: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _is_for_one_use(self) -> CreateKey:
+        if self.reads + self.scim + self.administers > 1:
+            raise ValueError("a key is for one use: for reading, for SCIM or for administering")
+        return self
 
 
 class PutPerson(Request):

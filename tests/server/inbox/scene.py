@@ -43,6 +43,7 @@ NO_PAGES = {
     "/manifest.webmanifest",
     "/service-worker.js",
     "/sign-in/oidc",  # leads to the provider
+    "/me/connect/{token}",  # behind a link: test_browser_connect.py
     "/q/{token}/status",  # for a script
     "/questions/{question_id}/files/{digest}",
     "/questions/{question_id}/images/{digest}",
@@ -163,9 +164,9 @@ def some_of(views: Sequence[View], names: AbstractSet[str]) -> list[View]:
 
 
 def routes_of(app: FastAPI) -> set[str]:
-    """The routes of pages that this application has, without those that test_browser_admin.py goes through."""
+    """The routes of pages that this application has, without those that test_browser_admin.py goes through, and without SCIM."""
     found = set(_paths(app.routes)) - NO_PAGES
-    return {path for path in found if not path.startswith(("/admin", "/setup"))}
+    return {path for path in found if not path.startswith(("/admin", "/setup", "/scim/"))}
 
 
 def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:

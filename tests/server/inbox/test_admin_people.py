@@ -150,7 +150,7 @@ async def test_a_group_gets_members_hours_and_a_rota(
     assert (await ctx.directory.groups(workspace))["ops"] == ["ann"]
     late = await send(boss, members)
     assert late.status_code == 409
-    assert "Somebody has changed this group" in late.text
+    assert "Somebody has changed this since you opened this page" in late.text
     wrong = await post(boss, "/admin/groups/ops/hours", hours="always", time_zone="Mars/Here")
     assert wrong.status_code == 422
     assert 'value="always"' in wrong.text

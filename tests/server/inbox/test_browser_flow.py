@@ -68,6 +68,24 @@ async def test_the_question_is_beside_the_list_and_back_works(person: NewWindow,
         await expect(tab.locator("[data-row]")).to_have_count(4)
 
 
+@pytest.mark.slow("a click on the row that is open already; the gate has the list and the pane")
+async def test_a_click_on_the_row_that_is_shown_keeps_what_was_filled_in(
+    person: NewWindow, desk: LocalDesk
+) -> None:
+    asked = await desk.post("Which one?", form=Choice.of("Canary", "Rolling"))
+    async with person("ann", viewport=WIDE) as window:
+        tab = await window.new_page()
+        await listens(tab, "/")
+        await takes_input(tab)
+        await tab.get_by_label("Rolling").check()
+        await tab.locator(f'[data-row="{asked.id}"] .row-text a').click()
+        await expect(tab).to_have_url(re.compile(f"/questions/{asked.id}"))
+        await expect(tab).to_have_title(re.compile("Which one"))
+        await tab.get_by_role("button", name="Send the answer").click()
+        await expect(tab.get_by_role("group", name="Your last answer")).to_contain_text("Rolling")
+        assert await outcome_of(desk, asked.id) == "Rolling"
+
+
 @pytest.mark.only_proof_of("one key answers what is harmless, can be undone, and leads to the next question")
 async def test_one_key_answers_and_leads_to_the_next(person: NewWindow, desk: LocalDesk) -> None:
     risky = await desk.post("risky", form=Approval.of("drop", {"table": "t"}, risk="high"))

@@ -16,9 +16,10 @@ from handraise import Approval, Confirm, Escalation, InvalidAnswer, Responder, T
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
+from handraise.presentation.csv_cells import safe_cell
 from handraise.server import ServerContext
 from handraise.server.web.inbox import insights_period
-from handraise.server.web.inbox.insights_csv import HEADS, safe_cell
+from handraise.server.web.inbox.insights_csv import HEADS
 from handraise.testing import ManualClock
 from support.issuer import Issuer
 from tests.server.conftest import bearer

@@ -21,6 +21,7 @@ async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
     store = MemoryStore(clock)
     directory, outbox = MemoryDirectory(store, clock), MemoryOutbox(store, clock)
     store.groups_known, store.is_administrator = directory.groups_known, directory.is_administrator
+    store.is_disabled = directory.is_disabled
     directory.addresses = outbox.addresses
     files, blobs = memory_files(store, clock)
     ledger = MemoryLedger(store, directory, outbox, clock, files=files)

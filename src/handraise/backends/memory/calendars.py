@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -29,18 +29,35 @@ class MemoryCalendars:
         return WorkspaceCalendars(self._now(), dict(sorted(found.items())))
 
     async def put_hours(
-        self, workspace: str, group: str, hours: WorkingHours | None, *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        hours: WorkingHours | None,
+        *,
+        by: str | None = None,
+        check: Callable[[WorkingHours | None], None] | None = None,
     ) -> None:
         """Set the working hours of a group; see the port."""
         before = self._calendar(workspace, group)
+        if check is not None:
+            check(before.hours)
         self._put(replace(before, hours=hours))
         self._store.note(workspace, hours_put(group, before.hours, hours, by=by))
 
     async def put_rota(
-        self, workspace: str, group: str, rota: str | None, *, text: str | None = None, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        rota: str | None,
+        *,
+        text: str | None = None,
+        by: str | None = None,
+        check: Callable[[str | None], None] | None = None,
     ) -> None:
         """Set the rota of a group; see the port."""
         before, ref = self._calendar(workspace, group), Ref(workspace, group)
+        if check is not None:
+            check(before.rota)
         same = rota is not None and before.rota == rota
         if not same or text is not None:
             fetched = self._now() if text is not None else None

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from handraise.backends.memory.calendars import MemoryCalendars
 from handraise.backends.memory.passkeys import MemoryPasskeys
+from handraise.backends.memory.provisioned import MemoryProvisioned
 from handraise.backends.memory.saved_views import MemorySavedViews
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.away import Away
@@ -26,12 +27,15 @@ from handraise.model.identities import (
 from handraise.model.people import GROUP
 from handraise.model.questions import Ref
 from handraise.model.workspace_events import (
+    Change,
     away_set,
     group_put,
     key_created,
     key_revoked,
     link_created,
     link_used,
+    person_disabled,
+    person_enabled,
     person_put,
     person_removed,
     session_ended,
@@ -46,7 +50,7 @@ Place = TypeVar("Place")
 Value = TypeVar("Value")
 
 
-class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
+class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews, MemoryProvisioned):
     """Who is who, in dictionaries. No method awaits anything, so each is atomic on the event loop."""
 
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
@@ -56,6 +60,11 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         self._keys: dict[Ref, AgentKey] = {}
         self._digests: dict[Secret, Ref] = {}
         self._identities: dict[Ref, str] = {}
+        self._provided_groups: dict[Ref, frozenset[str]] = {}
+        """The groups in which each person is only because their provider says so."""
+        self._provider_sessions: dict[Secret, str] = {}
+        self._provisioned = {}
+        self._provisioned_names = {}
         self._sessions: dict[Secret, Session] = {}
         self._links: dict[Secret, Link] = {}
         self._question_links: dict[Secret, QuestionLink] = {}
@@ -115,9 +124,12 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         email: str | None,
         role: Role,
         by: str | None = None,
+        check: Callable[[Person | None], None] | None = None,
     ) -> Person | None:
         """Add or change a person; see the port."""
         ref = Ref(workspace, person_id)
+        if check is not None:
+            check(self._people.get(ref))
         holder = await self.find_person_by_email(workspace, email) if email is not None else None
         if holder is not None and holder.id != person_id:
             return None
@@ -136,6 +148,8 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
             away_from=known.away_from if known else None,
             away_until=known.away_until if known else None,
             deputy=known.deputy if known else None,
+            disabled_at=known.disabled_at if known else None,
+            admin_provided=known is not None and known.admin_provided and known.role is role,
         )
         self._store.note(workspace, person_put(known, self._people[ref], by=by))
         return self._people[ref]
@@ -170,21 +184,33 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         """Everybody who is away now; see the port."""
         found = {ref.id: person.away for ref, person in self._people.items() if ref.workspace == workspace}
         now = self._now()
-        return {name: away for name, away in sorted(found.items()) if away is not None and away.covers(now)}
+        covering = {
+            name: away for name, away in sorted(found.items()) if away is not None and away.covers(now)
+        }
+        disabled = await self.disabled_people(workspace)
+        return {
+            name: replace(away, deputy=None) if away.deputy in disabled else away
+            for name, away in covering.items()
+        }
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""
         return self._people.get(Ref(workspace, person_id))
 
     def groups_known(self, workspace: str, person_id: str) -> frozenset[str] | None:
-        """A person's groups, or None if nobody has this name, for the store."""
+        """A person's groups, or None if nobody has this name or they are disabled, for the store."""
         person = self._people.get(Ref(workspace, person_id))
-        return person.groups if person else None
+        return person.groups if person and person.disabled_at is None else None
+
+    def is_disabled(self, workspace: str, person_id: str) -> bool:
+        """Whether a person is disabled, for the store."""
+        person = self._people.get(Ref(workspace, person_id))
+        return person is not None and person.disabled_at is not None
 
     def is_administrator(self, workspace: str, person_id: str) -> bool:
         """Whether a person is an administrator, for the store."""
         person = self._people.get(Ref(workspace, person_id))
-        return person is not None and person.role is Role.ADMIN
+        return person is not None and person.is_admin
 
     async def find_person_by_email(self, workspace: str, email: str) -> Person | None:
         """The person with an e-mail address; see the port."""
@@ -203,6 +229,72 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         ref = Ref(workspace, person_id)
         return ref in self._people and self._identities.setdefault(ref, identity) == identity
 
+    async def find_person_by_identity(self, workspace: str, identity: str) -> Person | None:
+        """The person who is bound to an identity; see the port."""
+        bound = sorted(
+            ref for ref, each in self._identities.items() if (ref.workspace, each) == (workspace, identity)
+        )
+        return self._people[bound[0]] if bound else None
+
+    async def set_provided_rights(
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        groups: Collection[str],
+        is_admin: bool,
+        by: str | None = None,
+    ) -> Person | None:
+        """Store what the provider says about a person; see the port."""
+        ref = Ref(workspace, person_id)
+        before = self._people.get(ref)
+        if before is None:
+            return None
+        by_hand = before.groups - self._provided_groups.get(ref, frozenset())
+        self._provided_groups[ref] = frozenset(groups) - by_hand
+        role = before.role
+        if is_admin:
+            role = Role.ADMIN
+        elif before.admin_provided:
+            role = Role.MEMBER
+        after = replace(
+            before,
+            groups=by_hand.union(groups),
+            role=role,
+            admin_provided=is_admin and (before.admin_provided or before.role is not Role.ADMIN),
+        )
+        self._people[ref] = after
+        self._store.note(workspace, person_put(before, after, by=by))
+        return after
+
+    async def disable_person(self, workspace: str, person_id: str, *, by: str | None = None) -> Person | None:
+        """Disable a person; see the port."""
+        person = self._people.get(Ref(workspace, person_id))
+        if person is None or person.disabled_at is not None:
+            return person
+        self._end_credentials(workspace, person_id)
+        return self._set_disabled(replace(person, disabled_at=self._now()), person_disabled(person, by=by))
+
+    async def enable_person(self, workspace: str, person_id: str, *, by: str | None = None) -> Person | None:
+        """Enable a person again; see the port."""
+        person = self._people.get(Ref(workspace, person_id))
+        if person is None or person.disabled_at is None:
+            return person
+        return self._set_disabled(replace(person, disabled_at=None), person_enabled(person, by=by))
+
+    def _set_disabled(self, person: Person, change: Change) -> Person:
+        self._people[Ref(person.workspace, person.id)] = person
+        self._store.note(person.workspace, change)
+        return person
+
+    async def disabled_people(self, workspace: str) -> frozenset[str]:
+        """Everybody who is disabled; see the port."""
+        return frozenset(
+            ref.id
+            for ref, person in self._people.items()
+            if ref.workspace == workspace and person.disabled_at is not None
+        )
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """A page of people; see the port."""
         return _page(self._people, workspace, after, limit)
@@ -212,10 +304,20 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         people = {ref.id for ref in self._people if ref.workspace == workspace}
         groups = {GROUP + group for group in await self.groups(workspace)}
         known = people | groups | {each.recipient for each in await self.addresses(workspace, names)}
+        known -= await self.disabled_people(workspace)
         return frozenset(known.intersection(names)) if people else None
 
-    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
+    async def remove_person(
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        by: str | None = None,
+        check: Callable[[Person | None], None] | None = None,
+    ) -> bool:
         """Remove a person; see the port."""
+        if check is not None:
+            check(self._people.get(Ref(workspace, person_id)))
         removed = self._remove(workspace, person_id)
         self._store.note(workspace, person_removed(removed, by=by) if removed else None)
         return removed is not None
@@ -225,6 +327,14 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         people = [person for person in self._people.values() if person.workspace == workspace]
         names = sorted(frozenset().union(*(person.groups for person in people)))
         return {name: sorted(person.id for person in people if name in person.groups) for name in names}
+
+    async def provided_groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
+        """The memberships from providers; see the port."""
+        found: dict[str, list[str]] = {}
+        for ref, groups in self._provided_groups.items():
+            for group in groups if ref.workspace == workspace else ():
+                found.setdefault(group, []).append(ref.id)
+        return {name: sorted(found[name]) for name in sorted(found)}
 
     async def put_group(
         self,
@@ -246,6 +356,8 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
             if person.id in people:
                 groups |= {group}
                 inside.append(person.id)
+            else:
+                self._provided_groups[ref] = self._provided_groups.get(ref, frozenset()) - {group}
             self._people[ref] = replace(person, groups=groups)
         self._store.note(workspace, group_put(group, before, inside, by=by))
         return sorted(inside)
@@ -260,10 +372,11 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         how: str,
         lasts: timedelta,
         vouched_by: str | None = None,
+        provider_session: str | None = None,
     ) -> Session | None:
         """Open a session for a person; see the port."""
         known, now = self._people.get(Ref(workspace, person)), self._now()
-        if known is None:
+        if known is None or known.disabled_at is not None:
             return None
         self._people[Ref(workspace, person)] = replace(known, signed_in_at=now)
         session = Session(
@@ -276,6 +389,8 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
             vouched_by=vouched_by,
         )
         self._sessions[workspace, digest] = session
+        if provider_session is not None:
+            self._provider_sessions[workspace, digest] = provider_session
         self._store.note(workspace, session_opened(session))
         return session
 
@@ -313,6 +428,28 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
                 return True
         return False
 
+    async def end_provider_sessions(
+        self, workspace: str, *, identity: str | None, provider_session: str | None, by: str | None = None
+    ) -> int:
+        """End the sessions that began at a provider; see the port."""
+        person = None if identity is None else await self.find_person_by_identity(workspace, identity)
+
+        def is_meant(secret: Secret, session: Session) -> bool:
+            began = self._provider_sessions.get(secret)
+            if began is not None and began == provider_session:
+                return True
+            is_theirs = person is not None and (session.person, session.how) == (person.id, "oidc")
+            return is_theirs and (provider_session is None or began is None)
+
+        meant = [
+            secret
+            for secret, each in self._sessions.items()
+            if each.workspace == workspace and is_meant(secret, each)
+        ]
+        for secret in meant:
+            self._store.note(workspace, session_ended(self._sessions.pop(secret), by=by))
+        return len(meant)
+
     async def add_link(
         self,
         workspace: str,
@@ -326,7 +463,7 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         by: str | None = None,
     ) -> Link | None:
         """Store a link; see the port."""
-        if Ref(workspace, person) not in self._people:
+        if Ref(workspace, person) not in self._people or self.is_disabled(workspace, person):
             return None
         now = self._now()
         link = Link(
@@ -371,7 +508,7 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
         lasts: timedelta,
     ) -> QuestionLink | None:
         """Store a question link; see the port."""
-        if Ref(workspace, person) not in self._people:
+        if Ref(workspace, person) not in self._people or self.is_disabled(workspace, person):
             return None
         now = self._now()
         link = QuestionLink(
@@ -479,14 +616,19 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews):
                 self._links[secret] = replace(sign_in, vouched_by="erased")
         self._erase_maker(workspace, person)
 
-    def _remove(self, workspace: str, person_id: str) -> Person | None:
+    def _end_credentials(self, workspace: str, person_id: str) -> None:
         def theirs(value: Session | Link | QuestionLink) -> bool:
             return (value.workspace, value.person) == (workspace, person_id)
 
         _drop(self._sessions, theirs)
         _drop(self._links, theirs)
         _drop(self._question_links, theirs)
+
+    def _remove(self, workspace: str, person_id: str) -> Person | None:
+        self._end_credentials(workspace, person_id)
         self._remove_passkeys(workspace, person_id)
+        self._remove_provisioned(workspace, "User", person_id)
+        self._provided_groups.pop(Ref(workspace, person_id), None)
         self._views.pop(Ref(workspace, person_id), None)
         self._identities.pop(Ref(workspace, person_id), None)
         for ref, person in self._people.items():

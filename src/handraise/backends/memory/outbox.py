@@ -58,16 +58,33 @@ class MemoryOutbox:
         store.removed = self._remove
         store.add_callback = self._add_callback
 
-    async def put_address(self, address: Address, *, by: str | None = None) -> None:
+    async def put_address(
+        self,
+        address: Address,
+        *,
+        by: str | None = None,
+        check: Callable[[Address | None], None] | None = None,
+    ) -> None:
         """Store an address; see the port."""
         place = (address.workspace, address.recipient, address.channel, address.id)
+        if check is not None:
+            check(self._addresses.get(place))
         self._store.note(address.workspace, address_put(self._addresses.get(place), address, by=by))
         self._addresses[place] = address
 
     async def remove_address(
-        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+        self,
+        workspace: str,
+        recipient: str,
+        channel: str,
+        address_id: str,
+        *,
+        by: str | None = None,
+        check: Callable[[Address | None], None] | None = None,
     ) -> bool:
         """Forget an address; see the port."""
+        if check is not None:
+            check(self._addresses.get((workspace, recipient, channel, address_id)))
         removed = self._addresses.pop((workspace, recipient, channel, address_id), None)
         self._store.note(workspace, address_removed(removed, by=by) if removed else None)
         return removed is not None

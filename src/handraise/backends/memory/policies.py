@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.standing_answers import MemoryStandingAnswers
@@ -14,7 +14,8 @@ from handraise.model.policy_versions import CurrentPolicy, PolicyVersion, Suspen
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.rulings import Ruling
 from handraise.model.stops import Stop, stop_for
-from handraise.model.workspace_events import policy_put, stop_begun, stop_ended, suspension_lifted
+from handraise.model.workspace_events import policy_put, quotas_put, stop_begun, stop_ended, suspension_lifted
+from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.ports import Clock
 
 
@@ -26,9 +27,11 @@ class MemoryPolicies(MemoryStandingAnswers):
         self._versions: dict[str, list[PolicyVersion]] = {}
         self._suspensions: dict[tuple[str, str], Suspension] = {}
         self._stops: list[Stop] = []
+        self._quotas: dict[str, WorkspaceQuotas] = {}
         store.decides = self._decides
         store.checked = self._suspend
         store.stop_for = self._stop_for
+        store.quota_of = self._quota_of
 
     async def current(self, workspace: str) -> CurrentPolicy | None:
         """The latest version; see the port."""
@@ -100,6 +103,29 @@ class MemoryPolicies(MemoryStandingAnswers):
     async def stops(self, workspace: str) -> Sequence[Stop]:
         """The stops, the oldest first; see the port."""
         return [each for each in self._stops if each.workspace == workspace]
+
+    async def quotas(self, workspace: str) -> WorkspaceQuotas:
+        """The quotas of a workspace; see the port."""
+        return self._quotas.get(workspace, WorkspaceQuotas())
+
+    async def put_quotas(
+        self,
+        workspace: str,
+        quotas: WorkspaceQuotas,
+        *,
+        by: str | None = None,
+        check: Callable[[WorkspaceQuotas], None] | None = None,
+    ) -> None:
+        """Replace the quotas of a workspace; see the port."""
+        before = await self.quotas(workspace)
+        if check is not None:
+            check(before)
+        if (change := quotas_put(before, quotas, by=by)) is not None:
+            self._quotas[workspace] = quotas
+            self._store.note(workspace, change)
+
+    def _quota_of(self, draft: Draft, default: int | None) -> int | None:
+        return self._quotas.get(draft.workspace, WorkspaceQuotas()).of(draft.asker, default)
 
     def _stop_for(self, question: Draft | Question) -> Stop | None:
         return stop_for(self._stops, question)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import (
+    OF_ASKERS,
     ORPHAN_RECORD,
     VOTES,
     Move,
@@ -63,6 +65,7 @@ from handraise.model.reports import report_of
 from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT
 from handraise.model.search_words import SearchQuery, has_words, indexed_words
+from handraise.model.settled_rows import settled_row
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import ending_of
 from handraise.model.stops import Stop
@@ -81,10 +84,12 @@ from handraise.ports import (
     QueueStats,
     SearchPage,
     SettledPage,
+    SettledRows,
     Waiting,
     WaitingPage,
     WorkspaceEventSearch,
 )
+from handraise.ports.settled_filter import SettledFilter
 
 _ENDINGS = frozenset(EventKind(status.value) for status in Status if status is not Status.PENDING)
 
@@ -120,9 +125,11 @@ class MemoryStore:
         self.may_go: Callable[[Ref], bool] = lambda _: True
         self.groups_known: Callable[[str, str], frozenset[str] | None] = lambda _, __: None
         self.is_administrator: Callable[[str, str], bool] = lambda _, __: False
+        self.is_disabled: Callable[[str, str], bool] = lambda _, __: False
         self.decides: Callable[[str, Ruling | None], bool] = lambda _, __: True
         self.checked: Callable[[Ref, str | None, str], None] = lambda _, __, ___: None
         self.stop_for: Callable[[Draft | Question], Stop | None] = lambda _: None
+        self.quota_of: Callable[[Draft, int | None], int | None] = lambda _, default: default
         self.stands: Callable[[Draft], bool] = lambda _: True
         self.spot_checked: Callable[[Question, Move], None] = lambda _, __: None
         self.standing_answers: dict[Ref, StandingAnswer] = {}
@@ -142,6 +149,9 @@ class MemoryStore:
                 results.append(None)
                 continue
             if move.approves and self.stop_for(question):
+                results.append(None)
+                continue
+            if move.kind not in OF_ASKERS and self.is_disabled(question.workspace, move.by):
                 results.append(None)
                 continue
             done = transition(
@@ -277,6 +287,26 @@ class MemoryStore:
                 if len(page) > limit:
                     break
         return settled_page(page, looked[-1].cursor if more else None, limit)
+
+    async def settled_rows(
+        self,
+        workspace: str,
+        *,
+        since: datetime | None,
+        until: datetime | None,
+        after: str | None,
+        limit: int,
+    ) -> SettledRows:
+        """Settled questions for an export; see the port."""
+        ending = SettledFilter(since=since, until=until)
+        start = 0 if after is None else self._place(_number(after))
+        ahead = (event for event in self._events[start:] if event.workspace == workspace)
+        walked = list(itertools.islice(ahead, limit))
+        ended = (
+            question for event in walked if (question := self._ended_by(event)) and ending.fits(question)
+        )
+        rows = [row for question in ended if (row := settled_row(question))]
+        return SettledRows(rows, walked[-1].cursor if len(walked) == limit else None)
 
     async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
         """Questions with these words; see the port."""
@@ -604,15 +634,22 @@ class MemoryStore:
         ]
         return ids[:limit], now if len(ids) <= limit else None
 
-    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
-        """How many questions and deliveries wait; see the port."""
+    async def queue_stats(self, workspace: str | None = None, *, quota: int | None = None) -> QueueStats:
+        """How many questions wait; see the port. Deliveries are not known here."""
         now = self._now()
         places = self._pending if workspace is None else [workspace]
         pending = [
             self._questions[Ref(place, each)] for place in places for each in self._pending.get(place, ())
         ]
         ages = [(now - question.asked_at).total_seconds() for question in pending]
-        return QueueStats(pending={most: sum(age <= most for age in ages) for most in AGES}, deliveries={})
+        askers = Counter((question.workspace, question.asker) for question in pending)
+        return QueueStats(
+            pending={most: sum(age <= most for age in ages) for most in AGES},
+            deliveries={},
+            askers_at_quota=0
+            if quota is None or workspace is not None
+            else sum(number >= quota for number in askers.values()),
+        )
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives; see the port."""
@@ -744,6 +781,7 @@ class MemoryStore:
             return PolicyChanged(draft.workspace)
         question = posted(draft, self._now(), follows=self._followed(draft))
         is_pending = question.status is Status.PENDING
+        quota = self.quota_of(draft, quota)
         if is_pending and quota is not None and len(self._pending_of(draft.workspace, draft.asker)) >= quota:
             return QuotaExceeded(draft.asker, draft.workspace, quota)
         if draft.key:
@@ -902,6 +940,8 @@ class MemoryStore:
 
     def _still_may(self, question: Question, right: _Right) -> bool:
         given, backed = right
+        if self.is_disabled(question.workspace, given.id):
+            return False
         return still_may_respond(
             question, given, backed=backed, known=self.groups_known(question.workspace, given.id)
         )

@@ -124,15 +124,26 @@ class NatsBus:
     async def keep_connected(self) -> None:
         """Stay connected forever, and reconnect whenever a connection is lost."""
         pause = RETRY
+        is_lost = False
         for server in itertools.cycle(self._address.servers):
             try:
                 async with self._connected(server) as lost:
                     pause = RETRY
                     self._tried.set()
+                    if is_lost:
+                        _log.warning("there is a connection to NATS again", extra={"event": "hints_back"})
                     await lost.wait()
-                    _log.warning("the connection to NATS is lost; polling until it is back")
+                    _log.warning(
+                        "the connection to NATS is lost; polling until it is back",
+                        extra={"event": "hints_lost"},
+                    )
             except NATS_ERRORS as error:
-                _log.warning("NATS cannot be reached (%s); polling until it is back", self._why or error)
+                _log.warning(
+                    "NATS cannot be reached (%s); polling until it is back",
+                    self._why or error,
+                    extra={"event": "hints_lost"},
+                )
+            is_lost = True
             self._tried.set()
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_AT_MOST)
@@ -189,7 +200,11 @@ class NatsBus:
                 for subject, text in hints:
                     await client.publish(subject, text.encode())
         except NATS_ERRORS as error:
-            _log.warning("a wake-up could not be sent (%s); waits elsewhere will find out by polling", error)
+            _log.warning(
+                "a wake-up could not be sent (%s); waits elsewhere will find out by polling",
+                error,
+                extra={"event": "hint_not_sent"},
+            )
             return False
         return True
 

@@ -150,7 +150,11 @@ class NatsListener:
                     due = loop.time() + _LINGER
                     await self._drop_unneeded(client, interest)
             except Exception as error:  # noqa: BLE001 -- everybody's waits depend on this task
-                _log.warning("NATS does not confirm a subscription (%s); connecting again", error)
+                _log.warning(
+                    "NATS does not confirm a subscription (%s); connecting again",
+                    error,
+                    extra={"event": "hints_lost"},
+                )
                 self._asked.clear()
                 self._give_up(client)
 

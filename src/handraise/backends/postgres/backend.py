@@ -12,6 +12,7 @@ from handraise.backends.postgres.connections import (
     open_pool,
     open_pool_behind_pooler,
 )
+from handraise.backends.postgres.copy_note import check_not_copied
 from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.executor import PostgresExecutor
 from handraise.backends.postgres.ledger import PostgresLedger
@@ -23,6 +24,7 @@ from handraise.backends.sql.directory import SqlDirectory
 from handraise.backends.sql.files import SqlBlobs, SqlFiles
 from handraise.backends.sql.outbox import SqlOutbox
 from handraise.ports import Backend, Clock
+from handraise.ports.store import StatementSpan
 
 
 @asynccontextmanager
@@ -34,6 +36,7 @@ async def open_postgres(
     listen: str | None = None,
     confined: bool | None = None,
     anywhere: bool = True,
+    statement_span: StatementSpan | None = None,
 ) -> AsyncIterator[Backend]:
     """The ports on the database at `address`, with at most `connections`, including the listener.
 
@@ -49,6 +52,7 @@ async def open_postgres(
         listen=listen,
         confined=confined,
         anywhere=anywhere,
+        statement_span=statement_span,
     ) as database:
         yield ports_on(database, listen or address)
 
@@ -65,6 +69,7 @@ def ports_on(database: Database, direct: str) -> Backend:
         PostgresPolicies(database),
         SqlFiles(executor),
         SqlBlobs(executor),
+        database.pool_stats,
     )
 
 
@@ -77,6 +82,7 @@ async def open_database(
     listen: str | None = None,
     confined: bool | None = None,
     anywhere: bool = True,
+    statement_span: StatementSpan | None = None,
 ) -> AsyncIterator[Database]:
     """The database that the ports of `open_postgres` use, migrated and with its promises checked."""
     if connections < 2:  # noqa: PLR2004 -- one to work with and one to listen on
@@ -86,11 +92,12 @@ async def open_database(
         async with alone(direct, "migrations") as acquired:
             await migrate(acquired, anywhere=anywhere)
             await move_in(acquired)
+            await check_not_copied(acquired)
     opening = open_pool if listen is None else open_pool_behind_pooler
     pool = opening(address, connections - 1)
     try:
         row_security = await (checked_row_security(pool) if confined else row_security_of(pool))
-        database = Database(pool, clock=clock, row_security=row_security)
+        database = Database(pool, clock=clock, row_security=row_security, statement_span=statement_span)
         await PostgresStore(database).durability()
         yield database
     finally:

@@ -53,7 +53,10 @@ class PostgresBus:
                 STATEMENTS["notify"], listeners=list(self._listener_ids), **payloads
             )
         except StoreUnavailable:
-            _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
+            _log.warning(
+                "a wake-up could not be sent; waits elsewhere will find out by polling",
+                extra={"event": "hint_not_sent"},
+            )
         else:
             if feeds and not any(row["feed"] for row in sent):
                 self._unfollowed_until = time.monotonic() + _UNFOLLOWED
@@ -104,13 +107,17 @@ class _Listener:
                     self._on_hint(None)
                     listening.set()
                     if is_lost:
-                        _log.warning("the listener has a connection again")
+                        _log.warning("the listener has a connection again", extra={"event": "hints_back"})
                     is_lost, pause = False, _RETRY
                     await lost.wait()
             except DRIVER_ERRORS as error:
                 why = str(error) or type(error).__name__
             if not is_lost:
-                _log.warning("the listener lost its connection (%s); polling until it is back", why)
+                _log.warning(
+                    "the listener lost its connection (%s); polling until it is back",
+                    why,
+                    extra={"event": "hints_lost"},
+                )
             is_lost = True
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_AT_MOST)

@@ -72,6 +72,9 @@ _LOST = (
 _TRANSIENT = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
+    # The migration of a later release added a column: what was prepared on this connection is prepared anew.
+    asyncpg.InvalidCachedStatementError,
+    asyncpg.OutdatedSchemaCacheError,
 )
 
 
@@ -179,7 +182,7 @@ def leaves_connection_good(error: BaseException) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether PostgreSQL undid the statement in favour of another one, so that it can be repeated."""
+    """Whether PostgreSQL undid the statement in favour of another one or of a migration, so that it can be repeated."""
     return isinstance(error, _TRANSIENT)
 
 

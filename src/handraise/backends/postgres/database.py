@@ -22,7 +22,8 @@ from handraise.backends.postgres.connections import (
 from handraise.backends.postgres.pool import Pool
 from handraise.backends.sql_files import Statement
 from handraise.model.errors import StoreUnavailable
-from handraise.ports import Clock
+from handraise.ports import Clock, PoolStats
+from handraise.ports.store import StatementSpan
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -115,8 +116,10 @@ class Database:
         row_security: RowSecurity | None = None,
         is_shard: bool = False,
         only_reads: bool = False,
+        statement_span: StatementSpan | None = None,
     ) -> None:
         """In a shard, a transaction ends with a check that its workspaces live there."""
+        self._statement_span = statement_span
         self._pool = pool
         self._clock = clock
         self._row_security = row_security
@@ -131,7 +134,12 @@ class Database:
             row_security=self._row_security,
             is_shard=True,
             only_reads=only_reads,
+            statement_span=self._statement_span,
         )
+
+    def pool_stats(self) -> PoolStats:
+        """How busy the pool is now."""
+        return self._pool.stats
 
     async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
         """The rows of a statement that is not about a workspace."""
@@ -153,7 +161,7 @@ class Database:
 
         async def done(acquired: Connection, within: float) -> Result:
             async def run(statement: Statement, /, **values: Any) -> list[Any]:
-                return await _last_rows(acquired, [statement], self._with_now(values), within)
+                return await self._last_rows(acquired, [statement], self._with_now(values), within)
 
             try:
                 return await work(run)
@@ -215,9 +223,22 @@ class Database:
         values = self._with_now(values)
         return await self._run(
             begin,
-            lambda acquired, within: _last_rows(acquired, statements, values, within),
+            lambda acquired, within: self._last_rows(acquired, statements, values, within),
             may_take_long=any(each.may_take_long for each in statements),
         )
+
+    async def _last_rows(
+        self, acquired: Connection, statements: Sequence[Statement], values: dict[str, Any], within: float
+    ) -> list[Any]:
+        rows: list[Any] = []
+        for statement in statements:
+            arguments = [values[name] for name in statement.parameters]
+            if self._statement_span is None:
+                rows = await acquired.fetch(statement.numbered, *arguments, timeout=within)
+                continue
+            with self._statement_span(statement.name):
+                rows = await acquired.fetch(statement.numbered, *arguments, timeout=within)
+        return rows
 
     async def _run(
         self,
@@ -281,13 +302,3 @@ async def call_parts(
             raise done
         results.update(zip(places, done, strict=True))
     return [results[place] for place in range(len(items))]
-
-
-async def _last_rows(
-    acquired: Connection, statements: Sequence[Statement], values: dict[str, Any], within: float
-) -> list[Any]:
-    rows: list[Any] = []
-    for statement in statements:
-        arguments = [values[name] for name in statement.parameters]
-        rows = await acquired.fetch(statement.numbered, *arguments, timeout=within)
-    return rows

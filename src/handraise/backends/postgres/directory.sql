@@ -35,14 +35,16 @@ returning *;
 -- name: put_person
 -- Add or change a person, unless somebody else has the e-mail address.
 with put as (
-    insert into handraise.people (created_at, workspace, id, role, name, email, email_folded)
+    insert into handraise.people as p (created_at, workspace, id, role, name, email, email_folded)
     select coalesce(:now::timestamptz, now()), :workspace, :id, :role, :name, :email, :email_folded
     where not exists (
         select from handraise.people where workspace = :workspace and email_folded = :email_folded and id <> :id
     )
     on conflict (workspace, id) do update
-    set name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role
-    returning *
+    set
+        name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role,
+        admin_provided = p.admin_provided and p.role = excluded.role
+    returning p.*
 )
 select p.*, handraise.groups_of(p.workspace, p.id) as groups
 from put as p;
@@ -64,8 +66,15 @@ where p.workspace = :workspace and p.id = :id and (
 returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
 
 -- name: away
--- Everybody who is away now.
-select id, away_from, away_until, deputy
+-- Everybody who is away now. A deputy who is disabled answers for nobody.
+select
+    id, away_from, away_until,
+    case
+        when not exists (
+            select from handraise.people as d
+            where d.workspace = people.workspace and d.id = people.deputy and d.disabled_at is not null
+        ) then deputy
+    end as deputy
 from handraise.people
 where
     workspace = :workspace
@@ -95,6 +104,70 @@ update handraise.people set identity = :identity
 where workspace = :workspace and id = :id and (identity is null or identity = :identity)
 returning id;
 
+-- name: find_person_by_identity
+-- The person who is bound to an identity, and their groups.
+select p.*, handraise.groups_of(p.workspace, p.id) as groups
+from handraise.people as p
+where p.workspace = :workspace and p.identity = :identity
+order by p.id
+limit 1;
+
+-- name: disabled_people
+-- Everybody who is disabled.
+select id from handraise.people where workspace = :workspace and disabled_at is not null;
+
+-- name: hold_person
+-- Wait for whoever counts a right of this person, and make those who come later wait.
+select from handraise.people where workspace = :workspace and id = :id for update;
+
+-- name: disable_person
+-- Disable a person, and end their sessions and links; no row if they are disabled already.
+with disabled as (
+    update handraise.people as p set disabled_at = coalesce(:now::timestamptz, now())
+    where p.workspace = :workspace and p.id = :id and p.disabled_at is null
+    returning p.*
+),
+sessions as (
+    delete from handraise.sessions as s using disabled as d where s.workspace = d.workspace and s.person = d.id
+),
+links as (
+    delete from handraise.links as l using disabled as d where l.workspace = d.workspace and l.person = d.id
+),
+question_links as (
+    delete from handraise.question_links as l using disabled as d where l.workspace = d.workspace and l.person = d.id
+)
+select d.*, handraise.groups_of(d.workspace, d.id) as groups from disabled as d;
+
+-- name: enable_person
+-- Enable a person again; no row if they are not disabled.
+update handraise.people as p set disabled_at = null
+where p.workspace = :workspace and p.id = :id and p.disabled_at is not null
+returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
+
+-- name: set_provided_role
+-- Make a person an administrator because their provider says so, or end that. By hand, the role stays.
+update handraise.people
+set
+    role = case when :is_admin then 'admin' when admin_provided then 'member' else role end,
+    admin_provided = :is_admin and (admin_provided or role <> 'admin')
+where workspace = :workspace and id = :id;
+
+-- name: drop_provided_members
+-- End the memberships of a person that came from their provider, except in these groups.
+delete from handraise.members
+where workspace = :workspace and person = :id and provided and group_name <> all (:groups::text[]);
+
+-- name: add_provided_members
+-- Add a person to groups because their provider says so. Who is in one by hand stays in it by hand.
+insert into handraise.members (workspace, group_name, person, provided)
+select :workspace, value, :id, true from unnest(:groups::text[]) as g (value)
+on conflict do nothing;
+
+-- name: lock_groups
+-- Make those who change any of these groups, or count a right from one, wait until the end of their transactions.
+select pg_advisory_xact_lock(handraise.group_lock(:workspace, g.value))
+from (select distinct value from unnest(:groups::text[]) as t (value) order by value) as g;
+
 -- name: people
 -- A page of everybody in a workspace.
 select p.*, handraise.groups_of(p.workspace, p.id) as groups
@@ -110,15 +183,23 @@ union all
 select asked.value
 from unnest(:names::text[]) as asked (value)
 where
-    exists (select from handraise.people where workspace = :workspace and id = asked.value)
+    exists (select from handraise.people where workspace = :workspace and id = asked.value and disabled_at is null)
     or exists (
         select from handraise.members
         where workspace = :workspace and asked.value like 'group:%' and group_name = substr(asked.value, 7)
     )
-    or exists (select from handraise.addresses where workspace = :workspace and recipient = asked.value);
+    or (
+        exists (select from handraise.addresses where workspace = :workspace and recipient = asked.value)
+        and not exists (
+            select from handraise.people where workspace = :workspace and id = asked.value and disabled_at is not null
+        )
+    );
 
 -- name: remove_person
 -- Remove a person from the workspace, with everything that belongs to them.
+with provisioned as (
+    delete from handraise.provisioned where workspace = :workspace and kind = 'User' and id = :id
+)
 delete from handraise.people as p
 where p.workspace = :workspace and p.id = :id
 returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
@@ -126,6 +207,10 @@ returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
 -- name: groups
 -- Every membership in every group.
 select group_name, person from handraise.members where workspace = :workspace order by group_name, person;
+
+-- name: provided_groups
+-- Every membership that a provider gave.
+select group_name, person from handraise.members where workspace = :workspace and provided order by group_name, person;
 
 -- name: lock_group
 -- Make those who change a group wait for each other until the end of their transactions.
@@ -146,31 +231,32 @@ values (coalesce(:now::timestamptz, now()), :workspace, '', :kind, :actor, :data
 
 -- name: empty_group
 -- Remove everybody from a group.
-delete from handraise.members where workspace = :workspace and group_name = :group_name returning person;
+delete from handraise.members where workspace = :workspace and group_name = :group_name returning person, provided;
 
 -- name: fill_group
--- Add those of these people who exist to a group.
+-- Add those of these people who exist to a group; some of them are in it because their provider says so.
 with known as (
     select workspace, id from handraise.people
     where workspace = :workspace and id = any (:people::text[])
     for key share
 )
-insert into handraise.members (workspace, group_name, person)
-select workspace, :group_name, id from known
+insert into handraise.members (workspace, group_name, person, provided)
+select workspace, :group_name, id, id = any (:provided::text[]) from known
 returning person;
 
 -- name: open_session
--- Open a session for a person who exists; the lock prevents their removal in the meantime.
+-- Open a session for a person who exists and is not disabled; the lock prevents both in the meantime.
 with known as (
     update handraise.people
     set signed_in_at = coalesce(:now::timestamptz, now())
-    where workspace = :workspace and id = :person
+    where workspace = :workspace and id = :person and disabled_at is null
     returning workspace, id
 )
-insert into handraise.sessions (created_at, expires_at, workspace, id, digest, person, how, vouched_by)
+insert into handraise.sessions
+    (created_at, expires_at, workspace, id, digest, person, how, vouched_by, provider_session)
 select
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) + :lasts::interval,
-    workspace, :id, :digest, id, :how, :vouched_by
+    workspace, :id, :digest, id, :how, :vouched_by, :provider_session
 from known
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
@@ -199,10 +285,27 @@ delete from handraise.sessions
 where workspace = :workspace and id = :id
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
+-- name: end_provider_sessions
+-- End the sessions that began with a session of the provider, or those of the person who is bound to an identity that did.
+delete from handraise.sessions as s
+where s.workspace = :workspace and (
+    s.provider_session = :provider_session::text
+    or (
+        s.how = 'oidc'
+        and (:provider_session::text is null or s.provider_session is null)
+        and s.person = any (
+            array(select p.id from handraise.people as p where p.workspace = :workspace and p.identity = :identity::text)
+        )
+    )
+)
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
+
 -- name: add_link
--- Store a new link for a person who exists; the lock prevents their removal in the meantime.
+-- Store a new link for a person who exists and is not disabled; the lock prevents both in the meantime.
 with known as (
-    select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
+    select workspace, id from handraise.people
+    where workspace = :workspace and id = :person and disabled_at is null
+    for key share
 )
 insert into handraise.links (created_at, expires_at, workspace, id, digest, person, purpose, vouched_by)
 select
@@ -232,9 +335,11 @@ others as (
 select * from used;
 
 -- name: add_question_link
--- Store a new question link for a person who exists; the lock prevents their removal in the meantime.
+-- Store a new question link for a person who exists and is not disabled; the lock prevents both in the meantime.
 with known as (
-    select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
+    select workspace, id from handraise.people
+    where workspace = :workspace and id = :person and disabled_at is null
+    for key share
 )
 insert into handraise.question_links
     (created_at, expires_at, workspace, id, digest, question_id, person, channel, created_by)
@@ -427,3 +532,34 @@ select * from handraise.saved_views where workspace = :workspace and person = :p
 -- name: remove_view
 -- Remove a view of a person.
 delete from handraise.saved_views where workspace = :workspace and person = :person and name = :name returning name;
+
+-- name: put_provisioned
+-- Store what a provider wrote about a person or a group, unless another of its kind has the name.
+insert into handraise.provisioned as p (created_at, changed_at, workspace, kind, id, name_folded, document)
+select
+    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()), :workspace, :kind, :id, :name_folded,
+    :document::text::json
+where not exists (
+    select from handraise.provisioned
+    where workspace = :workspace and kind = :kind and name_folded = :name_folded and id <> :id
+)
+on conflict (workspace, kind, id) do update
+set changed_at = excluded.changed_at, name_folded = excluded.name_folded, document = excluded.document
+returning *;
+
+-- name: find_provisioned
+-- What a provider wrote about one person or group.
+select * from handraise.provisioned where workspace = :workspace and kind = :kind and id = :id;
+
+-- name: find_provisioned_by_name
+-- The same, by the name at the provider.
+select * from handraise.provisioned
+where workspace = :workspace and kind = :kind and name_folded = :name_folded;
+
+-- name: provisioned
+-- Everything that a provider wrote about people, or about groups.
+select * from handraise.provisioned where workspace = :workspace and kind = :kind order by id;
+
+-- name: remove_provisioned
+-- Forget what a provider wrote about one person or group.
+delete from handraise.provisioned where workspace = :workspace and kind = :kind and id = :id returning id;

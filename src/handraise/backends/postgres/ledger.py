@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from handraise.backends.sql.feed_places import read_place
 from handraise.backends.sql.ledger import SqlLedger
 from handraise.backends.sql.parameters import seal_values
 from handraise.model.seals import Seal
@@ -14,8 +15,12 @@ class PostgresLedger(SqlLedger):
 
     async def append(self, seal: Seal, *, removals: Sequence[int]) -> bool:
         """Add a seal; see the port."""
-        transaction, _, number = seal.cursor.partition(".")
-        place = {"last_transaction": transaction, "last_number": int(number), "removals": list(removals)}
+        last = read_place(seal.cursor)
+        place = {
+            "last_transaction": str(last.transaction),
+            "last_number": last.number,
+            "removals": list(removals),
+        }
         (row,) = await self._executor.fetch(seal.workspace, "append", **seal_values(seal), **place)
         return bool(row["appended"])
 

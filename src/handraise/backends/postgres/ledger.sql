@@ -27,7 +27,7 @@ select
 from (select) as one
 left join lateral (
     select
-        s.workspace, s.number, s.oldest, s.last_transaction::text || '.' || s.last_number as cursor, s.sealed_at,
+        s.workspace, s.number, s.oldest, handraise.cursor_text(s.last_transaction, s.last_number) as cursor, s.sealed_at,
         s.previous, s.leaves, s.cursors, s.signature, s.key_id
     from handraise.seals as s
     where s.workspace = :workspace
@@ -106,7 +106,7 @@ select handraise.append_seal(
 -- name: seals
 -- Seals in their order.
 select
-    workspace, number, oldest, last_transaction::text || '.' || last_number as cursor, sealed_at, previous, leaves,
+    workspace, number, oldest, handraise.cursor_text(last_transaction, last_number) as cursor, sealed_at, previous, leaves,
     cursors, signature, key_id
 from handraise.seals
 where workspace = :workspace and number > :after::bigint

@@ -42,6 +42,22 @@ returning workspace, id, agent, tool, why, at, actor;
 delete from handraise.stops where workspace = :workspace and id = :id
 returning workspace, id, agent, tool, why, at, actor;
 
+-- name: quotas
+-- The quotas of a workspace.
+select agent, pending from handraise.quotas where workspace = :workspace order by agent;
+
+-- name: lock_quotas
+-- Make those who change the quotas of a workspace wait for each other until the end of their transactions.
+select pg_advisory_xact_lock(hashtextextended(json_build_array(:workspace::text, 'quotas')::text, 0));
+
+-- name: drop_quotas
+-- Remove the quotas of a workspace.
+delete from handraise.quotas where workspace = :workspace;
+
+-- name: put_quota
+-- Store a quota.
+insert into handraise.quotas (workspace, agent, pending) values (:workspace, :agent, :pending::bigint);
+
 -- name: find_standing_answer
 -- The standing answer that holds now for questions with this topic key, if its giver may still answer them.
 select s.*

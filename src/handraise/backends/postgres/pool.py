@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import asyncpg
 
 from handraise.model.errors import StoreUnavailable
+from handraise.ports import PoolStats
 
 _PATIENCE = 10.0
 _AT_LEAST = 1.0
@@ -34,6 +35,7 @@ class Pool:
         self.each_transaction = ""
         """What every transaction runs right after `begin`, if it cannot be a setting of the session."""
         self._free = asyncio.Semaphore(size)
+        self._taken = self._waiting = 0
         self._idle: list[tuple[float, asyncpg.Connection[asyncpg.Record]]] = []
         self._tidying: asyncio.TimerHandle | None = None
         self._plans: WeakKeyDictionary[asyncpg.Connection[asyncpg.Record], tuple[float, float]] = (
@@ -42,6 +44,11 @@ class Pool:
         self._closed = False
         self._hanging_up: set[asyncio.Task[None]] = set()
 
+    @property
+    def stats(self) -> PoolStats:
+        """How busy it is now."""
+        return PoolStats(size=self._size, in_use=self._taken, waiters=self._waiting)
+
     async def take(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection that must be given back; if all are taken, this waits for the next one.
 
@@ -49,15 +56,20 @@ class Pool:
         """
         until = time.monotonic() + _PATIENCE
         if self._free.locked():
-            async with asyncio.timeout(_PATIENCE):
-                await self._free.acquire()
+            self._waiting += 1
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    await self._free.acquire()
+            finally:
+                self._waiting -= 1
         else:
             await self._free.acquire()
+        self._taken += 1
         try:
             connection = self._kept() or await self._opened(until)
             await self._plan_anew(connection, until)
         except BaseException:
-            self._free.release()
+            self._release()
             raise
         return connection
 
@@ -69,7 +81,7 @@ class Pool:
             self._idle.append((time.monotonic(), connection))
             if self._tidying is None:
                 self._tidying = asyncio.get_running_loop().call_later(_KEPT_IDLE, self._tidy)
-        self._free.release()
+        self._release()
 
     def hang_up(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Take back a connection on which somebody gave up waiting: it may never respond again.
@@ -79,7 +91,7 @@ class Pool:
         closing = asyncio.create_task(_close(connection, _HANGING_UP), name="handraise hangs up")
         self._hanging_up.add(closing)
         closing.add_done_callback(self._hanging_up.discard)
-        self._free.release()
+        self._release()
 
     async def close(self) -> None:
         """Give out no more connections, and close each one as soon as it is given back."""
@@ -94,6 +106,10 @@ class Pool:
         await asyncio.gather(*self._hanging_up)
         for _ in range(self._size):
             self._free.release()
+
+    def _release(self) -> None:
+        self._taken -= 1
+        self._free.release()
 
     def _kept(self) -> asyncpg.Connection[asyncpg.Record] | None:
         if self._closed:

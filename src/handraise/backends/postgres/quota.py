@@ -3,7 +3,7 @@
 The time to count them grows with the rows of the inbox, including those of settled questions that PostgreSQL has not
 cleaned up yet. So the statement counts only now and then. In between, an asker has an allowance: a quarter of what was
 left of its quota, for one second. A single process therefore never exceeds a quota. Each other process that posts for
-the same asker in the same second may exceed it by its allowance.
+the same asker in the same second may exceed it by its allowance. A quota that is changed holds after that second.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from handraise.model.questions import Draft
 _SHARE = 4
 _LASTS = 1.0
 _MOST = 10_000
+_UNLIMITED = 2**62
 
 _Asker = tuple[str, str]
 
@@ -39,10 +40,10 @@ class QuotaCache:
             self._left[asker] = (number - wanted[asker], ends)
         return True
 
-    def counted(self, pending: Mapping[_Asker, int], quota: int) -> None:
-        """Give allowances to askers whose number of pending questions is now known."""
+    def counted(self, room: Mapping[_Asker, int | None]) -> None:
+        """Give allowances to askers of whom it is now known how many more questions they may have; None for any number."""
         if len(self._left) > _MOST:
             self._left.clear()
         ends = self._monotonic() + _LASTS
-        for asker, number in pending.items():
-            self._left[asker] = (max(0, quota - number) // _SHARE, ends)
+        for asker, number in room.items():
+            self._left[asker] = (_UNLIMITED if number is None else max(0, number) // _SHARE, ends)

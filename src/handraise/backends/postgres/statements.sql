@@ -2,10 +2,11 @@
 
 -- name: insert
 -- Register questions. One whose key or id exists, archived or not, or that would be the second to replace a question, is not
--- returned. With a quota, a question that would give its asker more pending questions than that is not registered, and
+-- returned. A question that would give its asker more pending questions than its quota allows is not registered, and
 -- neither is one that was decided by another version of the policy, by a rule that is suspended or by a standing answer that
 -- does not hold, or that a stop covers; it is returned with the reason as `refused`, and with the `stop`. `pending` is how
--- many its asker had before, up to the quota. `place` counts the questions of an asker; without a quota, nobody reads it.
+-- many its asker had before, up to the quota: that of the asker, else of the workspace, else `:quota`; null and 0 are any
+-- number. `place` counts the questions of an asker; without it, nothing is counted and no quota holds.
 with given as (
     select *
     from unnest(
@@ -30,26 +31,35 @@ policy as materialized (
 ),
 asker as materialized (
     select
-        g.workspace, g.asker,
+        g.workspace, g.asker, nullif(g.quota, 0) as quota,
         -- Never reads more rows than the quota, however many are pending.
-        (
+        case when g.quota > 0 then (
             select count(*)
             from (
                 select
                 from handraise.inbox as i
                 where i.workspace = g.workspace and i.asker = g.asker and i.main
-                limit :quota::bigint
+                limit g.quota
             ) as counted
-        ) as pending
+        ) end as pending
     from (
-        select distinct workspace, asker from unnest(:workspace::text[], :asker::text[]) as t (workspace, asker)
+        select
+            d.workspace, d.asker,
+            coalesce(
+                (select q.pending from handraise.quotas as q where q.workspace = d.workspace and q.agent = d.asker),
+                (select q.pending from handraise.quotas as q where q.workspace = d.workspace and q.agent = ''),
+                :quota::bigint
+            ) as quota
+        from (
+            select distinct workspace, asker from unnest(:workspace::text[], :asker::text[]) as t (workspace, asker)
+        ) as d
+        where :place::int[] is not null
     ) as g
-    where :quota::bigint is not null
 ),
 draft as materialized (
     select
         given.*,
-        stopped.stop,
+        stopped.stop, asker.quota,
         case
             when stopped.stop is not null then 'stop'
             when given.policy_version <> policy.version then 'policy'
@@ -65,7 +75,7 @@ draft as materialized (
                         s.workspace, s.given_by, s.giver_backed, coalesce(s.giver_groups, '[]'), given.recipients::jsonb
                     )
             ) then 'policy'
-            when given.ended_as is null and asker.pending + given.place > :quota::bigint then 'quota'
+            when given.ended_as is null and asker.pending + given.place > asker.quota then 'quota'
         end as refused
     from given
     join policy on policy.workspace = given.workspace
@@ -193,11 +203,11 @@ logged as (
     ) as happened
     order by place
 )
-select p.workspace, p.id, p.asked_at, p.follows, a.pending, null as refused, null as stop
+select p.workspace, p.id, p.asked_at, p.follows, a.pending, a.quota, null as refused, null as stop
 from posted as p
 left join asker as a on a.workspace = p.workspace and a.asker = p.asker
 union all
-select d.workspace, d.id, null, null, null, d.refused, d.stop from draft as d where d.refused is not null;
+select d.workspace, d.id, null, null, null, d.quota, d.refused, d.stop from draft as d where d.refused is not null;
 
 -- name: add_callbacks
 -- Store where the askers of new questions are called back. If a policy has settled a question already, its callback is due.
@@ -206,10 +216,10 @@ insert into handraise.deliveries (
     due_at
 )
 select
-    q.workspace, c.id, q.id, q.asker, q.asker, 'webhook', 'callback', 'waiting', c.rate_limit_key, c.destination::json,
+    q.workspace, c.id, q.id, q.asker, q.asker, c.channel, 'callback', 'waiting', c.rate_limit_key, c.destination::json,
     q.asked_at, q.status <> 'pending', q.settled_at
 from json_to_recordset(:callbacks::text::json) as c (
-    workspace text, id text, question_id text, asker text, rate_limit_key text, destination text
+    workspace text, id text, question_id text, asker text, channel text, rate_limit_key text, destination text
 )
 join handraise.questions as q on q.workspace = c.workspace and q.id = c.question_id and q.asker = c.asker
 on conflict do nothing;
@@ -369,6 +379,10 @@ moved as (
                 for share
             )
             when q.asker = m.actor then false
+            when exists (
+                select from handraise.people as p
+                where p.workspace = m.workspace and p.id = m.actor and p.disabled_at is not null
+            ) then false
             when m.kind = 'take' and q.taken_by <> m.actor and q.taken_until > coalesce(:now::timestamptz, now()) then false
             when m.kind = 'release' and not coalesce(
                 q.taken_by = m.actor and q.taken_until > coalesce(:now::timestamptz, now()), false
@@ -754,7 +768,7 @@ with taken as (
             or votes ->> :actor = votes ->> (outcome ->> 'by')
             or exists (
                 select from handraise.people as p
-                where p.workspace = :workspace and p.id = :actor and p.role = 'admin'
+                where p.workspace = :workspace and p.id = :actor and p.role = 'admin' and p.disabled_at is null
             )
         )
     returning workspace, id, taken_back_at
@@ -784,7 +798,7 @@ taken as (
             or a.votes ->> :actor = a.votes ->> (a.outcome ->> 'by')
             or exists (
                 select from handraise.people as p
-                where p.workspace = :workspace and p.id = :actor and p.role = 'admin'
+                where p.workspace = :workspace and p.id = :actor and p.role = 'admin' and p.disabled_at is null
             )
         )
     returning a.workspace, a.id, a.taken_back_at
@@ -1390,12 +1404,73 @@ left join page on true
 left join edge on true
 order by page.transaction desc, page.number desc;
 
+-- name: settled_rows
+-- What has ended among the next `:looked` events after a cursor, oldest first, archived or not, in the columns of an
+-- export. `edge` is the last event that was read, in a separate row if nothing has ended; it is null at the end.
+with walked as materialized (
+    select w.transaction, w.number, w.question_id, w.kind, w.at
+    from handraise.events as w
+    where w.workspace = :workspace
+        and (w.transaction, w.number) > (:transaction::text::xid8, :number::bigint)
+    order by w.transaction, w.number
+    limit :looked::bigint
+),
+page as materialized (
+    select
+        e.transaction, e.number,
+        q.id, q.asker, q.conversation, q.topic, q.tool_call, q.trace, q.prompt, q.form, q.recipients, q.status, q.outcome,
+        q.votes, q.ruling, q.report, q.asked_at, q.settled_at, q.consumed_at, q.taken_back_at
+    from walked as e
+    -- With a limit, so that each row is looked up separately: there is no gain in reading them all.
+    cross join lateral (
+        select s.*
+        from (
+            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
+            union all
+            select a.*
+            from (
+                select x.id, x.settled_at
+                from handraise.archive_index as x
+                where x.workspace = :workspace and x.id = e.question_id
+                limit 1
+            ) as place
+            cross join lateral (
+                select b.*
+                from handraise.archive as b
+                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
+                limit 1
+            ) as a
+            limit 1
+        ) as s
+        where s.settled_at is not null
+        limit 1
+    ) as q
+    where e.kind = any (:kinds::text[])
+        and (:since::timestamptz is null or e.at >= :since)
+        and (:until::timestamptz is null or e.at < :until)
+),
+edge as (
+    select e.transaction, e.number, e.at
+    from walked as e
+    order by e.transaction, e.number
+    offset :looked::bigint - 1
+    limit 1
+)
+select
+    page.id, page.asker, page.conversation, page.topic, page.tool_call, page.trace, page.prompt, page.form, page.recipients,
+    page.status, page.outcome, page.votes, page.ruling, page.report, page.asked_at, page.settled_at, page.consumed_at,
+    page.taken_back_at, edge.transaction as edge_transaction, edge.number as edge_number, edge.at as edge_at
+from (select) as one
+left join page on true
+left join edge on true
+order by page.transaction, page.number;
+
 -- name: first_event_at
 -- The first event of a workspace at or after an instant, if there is one. Events are in the order of their times, so
 -- halving finds it: first its transaction, then its number in there. Each step reads one entry of the index.
 with recursive by_transaction (low, high) as (
     select
-        0::bigint,
+        -1::bigint,
         (
             select w.transaction::text::bigint
             from handraise.events as w
@@ -1626,8 +1701,9 @@ order by events.transaction desc, events.number desc
 limit 1;
 
 -- name: queue_stats (may take long)
--- How many questions and deliveries wait.
-select pending, deliveries from handraise.queue_stats(coalesce(:now::timestamptz, now()), :ages::float8[]);
+-- How many questions and deliveries wait, for how long, and how many askers are at the quota.
+select pending, deliveries, oldest_due, askers_at_quota
+from handraise.queue_stats(coalesce(:now::timestamptz, now()), :ages::float8[], :quota::bigint);
 
 -- name: queue_stats_of_workspace (may take long)
 -- How many questions wait in one workspace.

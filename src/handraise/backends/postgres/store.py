@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.writers import writers_ended
+from handraise.backends.sql.feed_places import Place, cursor_of, read_place
 from handraise.backends.sql.parameters import (
     callback_values,
     count_query,
@@ -62,6 +62,8 @@ from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.search_words import SearchQuery
+from handraise.model.settled_rows import COLUMNS as SETTLED_COLUMNS
+from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, stop_from_json, tool_of
 from handraise.model.workspace_events import WorkspaceEvent
@@ -77,9 +79,11 @@ from handraise.ports import (
     QueueStats,
     SearchPage,
     SettledPage,
+    SettledRows,
     WaitingPage,
     WorkspaceEventSearch,
 )
+from handraise.ports.settled_filter import SettledFilter
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +97,6 @@ _PAGES = 128
 _LOOKS = 64
 _REMOVED_AT_ONCE = 500
 _PATIENCE = 1.0
-_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _BEGINNING = {"transaction": "0", "number": -(2**63)}
 _END = {"transaction": str(2**63 - 1), "number": 2**63 - 1}
 """So early that even an event that somebody inserts before the first one is in the feed."""
@@ -196,6 +199,32 @@ class PostgresStore:
         if edge is not None and where.ending.is_before(rows[0]["edge_at"]):
             edge = None
         return settled_page(placed, edge, limit)
+
+    async def settled_rows(
+        self,
+        workspace: str,
+        *,
+        since: datetime | None,
+        until: datetime | None,
+        after: str | None,
+        limit: int,
+    ) -> SettledRows:
+        """Settled questions for an export; see the port."""
+        ending, place = SettledFilter(since=since, until=until), _BEGINNING
+        if after is not None:
+            place = _place(after)
+        elif ending.oldest is not None:
+            found = await self._fetch(workspace, "first_event_at", at=ending.oldest)
+            if not found:
+                return SettledRows((), None)
+            place = {"transaction": str(found[0]["transaction"]), "number": found[0]["number"] - 1}
+        values = {"since": since, "until": until, "kinds": list(ending.kinds), "looked": limit}
+        rows = await self._fetch(workspace, "settled_rows", **values, **place)
+        edge = _edge(rows[0])
+        if edge is not None and ending.is_after(rows[0]["edge_at"]):
+            edge = None
+        number = len(SETTLED_COLUMNS)
+        return SettledRows([SettledRow._make(row[:number]) for row in rows if row[0] is not None], edge)
 
     async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
         """Questions with these words; see the port."""
@@ -411,15 +440,18 @@ class PostgresStore:
         ids = [row["question_id"] for row in rows if row["question_id"] is not None]
         return ids[:limit], str(rows[0]["mark"]) if len(ids) <= limit else None
 
-    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
+    async def queue_stats(self, workspace: str | None = None, *, quota: int | None = None) -> QueueStats:
         """How many questions and deliveries wait; see the port."""
-        if workspace is None:
-            (row,) = await self._database.fetch(STATEMENTS["queue_stats"], ages=AGES)
-            deliveries = json.loads(row["deliveries"])
-        else:
+        if workspace is not None:
             (row,) = await self._fetch(workspace, "queue_stats_of_workspace", ages=AGES)
-            deliveries = {}
-        return QueueStats(pending=dict(zip(AGES, row["pending"], strict=True)), deliveries=deliveries)
+            return QueueStats(pending=dict(zip(AGES, row["pending"], strict=True)), deliveries={})
+        (row,) = await self._database.fetch(STATEMENTS["queue_stats"], ages=AGES, quota=quota)
+        return QueueStats(
+            pending=dict(zip(AGES, row["pending"], strict=True)),
+            deliveries=json.loads(row["deliveries"]),
+            oldest_due=row["oldest_due"],
+            askers_at_quota=row["askers_at_quota"],
+        )
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives; see the port."""
@@ -458,11 +490,10 @@ class PostgresStore:
         for name, usual in _USUAL.items():
             if (column := columns[name]) is not None and column.count(usual) == len(column):
                 columns[name] = None
-        counted = None if quota is None or self._allowances.cover(drafts) else quota
-        counts = None if counted is None else _places_of_askers(ordered)
-        rows = await self._write_drafts(ordered, quota=counted, place=counts, **columns)
-        if counted is not None:
-            self._allowances.counted(_pending_by_asker(drafts, rows), counted)
+        counts = None if self._allowances.cover(drafts) else _places_of_askers(ordered)
+        rows = await self._write_drafts(ordered, quota=quota, place=counts, **columns)
+        if counts is not None:
+            self._allowances.counted(_room_by_asker(drafts, rows))
         stored = {(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
         refused_by = {Ref(row["workspace"], row["id"]): row for row in rows if row["refused"]}
         results: dict[int, Inserted] = {}
@@ -472,7 +503,7 @@ class PostgresStore:
                 results[place] = posted(draft, row["asked_at"], follows=row["follows"])
         known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
         if known:
-            results.update(await self._existing(known, refused_by, quota or 0))
+            results.update(await self._existing(known, refused_by))
         refused = [place for place, result in results.items() if isinstance(result, QuotaExceeded)]
         if 0 < len(refused) < len(known):
             # The others used up quota that they did not need, because they were stored before.
@@ -496,7 +527,7 @@ class PostgresStore:
         return await self._database.work_in([draft.workspace for draft in drafts], work)
 
     async def _existing(
-        self, drafts: Sequence[tuple[int, Draft]], refused: Mapping[Ref, Any], quota: int
+        self, drafts: Sequence[tuple[int, Draft]], refused: Mapping[Ref, Any]
     ) -> dict[int, Inserted]:
         """What is already stored under the keys or ids of these drafts; what is not stored was refused."""
         by_key = await self._read_by_keys(
@@ -511,7 +542,7 @@ class PostgresStore:
             if stored is not None:
                 results[place] = same_question(draft, stored)
             elif draft.ref in refused:
-                results[place] = _refusal(draft, refused[draft.ref], quota)
+                results[place] = _refusal(draft, refused[draft.ref])
             elif draft.replaces is not None:
                 results[place] = already_replaced(draft, old.get(draft.ref)) or InvalidQuestion(
                     [Problem("replaces", "that question is replaced already")]  # and archived without a link
@@ -548,6 +579,7 @@ class PostgresStore:
                     "questions that are over are not removed here: this login is not a member of %s. Run `handraise retention "
                     "run` as one that is",
                     KEEPER_ROLE,
+                    extra={"event": "removal_not_allowed"},
                 )
         return self._removes
 
@@ -643,22 +675,21 @@ def _event(row: Any) -> Event:
 
 
 def _cursor(row: Any) -> str:
-    return f"{row['transaction']}.{row['number']}"
+    return cursor_of(row)
 
 
 def _edge(row: Any) -> str | None:
     """Where the walk stopped before it had enough, or None if it reached the end."""
-    return None if row["edge_number"] is None else f"{row['edge_transaction']}.{row['edge_number']}"
+    number = row["edge_number"]
+    return None if number is None else str(Place(int(row["edge_transaction"]), number))
 
 
 def _place(cursor: str | None) -> dict[str, Any]:
     """The place before which a walk back begins: that of a cursor, or else the end."""
     if cursor is None:
         return _END
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
-    return {"transaction": found[1], "number": int(found[2])}
+    place = read_place(cursor)
+    return {"transaction": str(place.transaction), "number": place.number}
 
 
 def _places_of_askers(drafts: Iterable[Draft]) -> list[int]:
@@ -671,22 +702,23 @@ def _places_of_askers(drafts: Iterable[Draft]) -> list[int]:
     return places
 
 
-def _pending_by_asker(drafts: Sequence[Draft], rows: Iterable[Any]) -> dict[tuple[str, str], int]:
-    """How many pending questions each asker of these drafts has, if it has just posted one."""
+def _room_by_asker(drafts: Sequence[Draft], rows: Iterable[Any]) -> dict[tuple[str, str], int | None]:
+    """How many more questions each asker of these drafts may have, if it has just posted one; None for any number."""
     askers = {draft.ref: draft.asker for draft in drafts}
-    pending: dict[tuple[str, str], int] = {}
+    room: dict[tuple[str, str], int | None] = {}
     for row in rows:
         if row["asked_at"]:
             asker = row["workspace"], askers[Ref(row["workspace"], row["id"])]
-            pending[asker] = pending.get(asker, row["pending"]) + 1
-    return pending
+            before = room.get(asker, None if row["quota"] is None else row["quota"] - row["pending"])
+            room[asker] = None if before is None else before - 1
+    return room
 
 
-def _refusal(draft: Draft, row: Any, quota: int) -> QuotaExceeded | PolicyChanged | Stopped:
+def _refusal(draft: Draft, row: Any) -> QuotaExceeded | PolicyChanged | Stopped:
     """Why a draft was not registered."""
     match row["refused"]:
         case "quota":
-            return QuotaExceeded(draft.asker, draft.workspace, quota)
+            return QuotaExceeded(draft.asker, draft.workspace, row["quota"])
         case "stop":
             return Stopped(stop_from_json(json.loads(row["stop"])))
         case _:

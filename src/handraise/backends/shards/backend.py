@@ -18,6 +18,7 @@ from handraise.backends.shards.store import ShardedStore
 from handraise.backends.sql.directory import SqlDirectory
 from handraise.backends.sql.files import SqlBlobs, SqlFiles
 from handraise.ports import Backend, Clock
+from handraise.ports.store import StatementSpan
 
 SCHEME = "postgresql+shards"
 """An address with this scheme is the address of the placement database."""
@@ -25,7 +26,12 @@ SCHEME = "postgresql+shards"
 
 @asynccontextmanager
 async def open_shards(
-    address: str, *, clock: Clock | None = None, connections: int = 4, confined: bool | None = None
+    address: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 4,
+    confined: bool | None = None,
+    statement_span: StatementSpan | None = None,
 ) -> AsyncIterator[Backend]:
     """The ports over all shards that the placement database at `address` knows.
 
@@ -34,7 +40,14 @@ async def open_shards(
     """
 
     def make(number: int, address: str) -> Shard:
-        return Shard(number, address, clock=clock, connections=connections, confined=confined)
+        return Shard(
+            number,
+            address,
+            clock=clock,
+            connections=connections,
+            confined=confined,
+            statement_span=statement_span,
+        )
 
     async with open_database(
         placement_address(address), clock=clock, connections=2, confined=confined
@@ -53,6 +66,7 @@ async def open_shards(
                 PostgresPolicies(database),
                 SqlFiles(executor),
                 SqlBlobs(executor),
+                router.pool_stats,
             )
         finally:
             await router.close()

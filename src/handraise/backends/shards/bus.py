@@ -78,7 +78,10 @@ class ShardedBus:
         try:
             await shard.call_briefly(lambda opened: opened.bus.wake(topics))
         except StoreUnavailable:
-            _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
+            _log.warning(
+                "a wake-up could not be sent; waits elsewhere will find out by polling",
+                extra={"event": "hint_not_sent"},
+            )
 
 
 async def _keep_listening(
@@ -91,7 +94,12 @@ async def _keep_listening(
         except DeskClosed:
             return
         except HandraiseError as error:
-            _log.warning("shard %s cannot be listened to (%s); polling until it is back", shard.number, error)
+            _log.warning(
+                "shard %s cannot be listened to (%s); polling until it is back",
+                shard.number,
+                error,
+                extra={"event": "hints_lost"},
+            )
             await asyncio.sleep(_RETRY)
             continue
         async with opened.bus.listen(on_hint, **needed):

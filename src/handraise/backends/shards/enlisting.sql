@@ -26,7 +26,8 @@ with recursive walk (source, workspace) as (
             (4, (select min(workspace) from handraise.addresses)),
             (5, (select min(workspace) from handraise.routing)),
             (6, (select min(workspace) from handraise.policies)),
-            (7, (select min(workspace) from handraise.stops))
+            (7, (select min(workspace) from handraise.stops)),
+            (8, (select min(workspace) from handraise.quotas))
     ) as s (source, workspace)
     union all
     select walk.source, case walk.source
@@ -36,7 +37,8 @@ with recursive walk (source, workspace) as (
         when 4 then (select min(n.workspace) from handraise.addresses as n where n.workspace > walk.workspace)
         when 5 then (select min(n.workspace) from handraise.routing as n where n.workspace > walk.workspace)
         when 6 then (select min(n.workspace) from handraise.policies as n where n.workspace > walk.workspace)
-        else (select min(n.workspace) from handraise.stops as n where n.workspace > walk.workspace)
+        when 7 then (select min(n.workspace) from handraise.stops as n where n.workspace > walk.workspace)
+        else (select min(n.workspace) from handraise.quotas as n where n.workspace > walk.workspace)
     end
     from walk
     where walk.workspace is not null

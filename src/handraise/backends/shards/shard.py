@@ -16,7 +16,8 @@ from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.sql_files import load_statements
 from handraise.model.errors import DeskClosed, StoreUnavailable, UnsafeStore
-from handraise.ports import Clock
+from handraise.ports import Clock, PoolStats
+from handraise.ports.store import StatementSpan
 
 STATEMENTS = load_statements("handraise.backends.shards", "placing.sql")
 
@@ -52,13 +53,21 @@ class Shard:
     """A database in which some workspaces live."""
 
     def __init__(
-        self, number: int, address: str, *, clock: Clock | None, connections: int, confined: bool | None
+        self,
+        number: int,
+        address: str,
+        *,
+        clock: Clock | None,
+        connections: int,
+        confined: bool | None,
+        statement_span: StatementSpan | None = None,
     ) -> None:
         self.number = number
         self.address = address
         self._clock = clock
         self._connections = connections
         self._confined = confined
+        self._statement_span = statement_span
         self._opened: Opened | None = None
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
@@ -88,6 +97,13 @@ class Shard:
             self._left_alone_until = time.monotonic() + _PATIENCE
             raise StoreUnavailable(f"Shard {self.number} does not answer.") from error
 
+    @property
+    def pool_stats(self) -> PoolStats:
+        """How busy its pool is now; that of a shard that is not open has no connection."""
+        if self._opened is None:
+            return PoolStats(size=0, in_use=0, waiters=0)
+        return self._opened.database.pool_stats()
+
     async def opened(self) -> Opened:
         """The shard, opened by the first caller that needs it."""
         if self._opened is None:
@@ -108,7 +124,11 @@ class Shard:
         async with AsyncExitStack() as stack:
             database = await stack.enter_async_context(
                 open_database(
-                    self.address, clock=self._clock, connections=self._connections, confined=self._confined
+                    self.address,
+                    clock=self._clock,
+                    connections=self._connections,
+                    confined=self._confined,
+                    statement_span=self._statement_span,
                 )
             )
             rows = await database.fetch(STATEMENTS["who"])

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from handraise.backends.postgres.database import Database
 from handraise.backends.shards.shard import AWAY, STATEMENTS, Opened, Shard, refusal
 from handraise.model.errors import StoreUnavailable
+from handraise.ports import PoolStats
 
 T = TypeVar("T")
 
@@ -55,6 +56,15 @@ class ShardRouter:
         await asyncio.gather(*self._late.values(), return_exceptions=True)
         await asyncio.gather(*(shard.close() for shard in self.shards.values()))
 
+    def pool_stats(self) -> PoolStats:
+        """How busy the pools of all shards are now."""
+        found = [shard.pool_stats for shard in self.shards.values()]
+        return PoolStats(
+            size=sum(each.size for each in found),
+            in_use=sum(each.in_use for each in found),
+            waiters=sum(each.waiters for each in found),
+        )
+
     def batch_key(self, workspace: str) -> int | str:
         """Return the key of calls that may share a batch: the shard, or the workspace if its shard is unknown."""
         return self._known.get(workspace, workspace)
@@ -90,7 +100,7 @@ class ShardRouter:
         for error in errors:
             if not isinstance(error, StoreUnavailable) or len(errors) == len(asked):
                 raise error
-            _log.warning("a shard is left out for now: %s", error)
+            _log.warning("a shard is left out for now: %s", error, extra={"event": "shard_left_out"})
         return [each for each in done if not isinstance(each, BaseException)]
 
     async def call_shards(
@@ -131,7 +141,7 @@ class ShardRouter:
         for error in errors:
             if not isinstance(error, StoreUnavailable) or len(errors) == len(calls):
                 raise error
-            _log.warning("a shard is left out for now: %s", error)
+            _log.warning("a shard is left out for now: %s", error, extra={"event": "shard_left_out"})
         return [task.result() for task in done if task.exception() is None]
 
     async def find_shard(self, workspace: str) -> Shard | None:

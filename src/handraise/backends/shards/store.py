@@ -72,16 +72,24 @@ class ShardedStore(PostgresStore):
         done = await self._router.call_all(lambda shard: shard.store.tidy(rest=rest, keep=keep, limit=limit))
         return max(done, default=0)
 
-    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
+    async def queue_stats(self, workspace: str | None = None, *, quota: int | None = None) -> QueueStats:
         """How many questions and deliveries wait, on every shard that answers; see the port."""
         if workspace is not None:
             return await super().queue_stats(workspace)
         pending: Counter[float] = Counter()
         deliveries: Counter[str] = Counter()
-        for each in await self._router.call_each("queue_stats", lambda shard: shard.store.queue_stats()):
+        found = await self._router.call_each(
+            "queue_stats", lambda shard: shard.store.queue_stats(quota=quota)
+        )
+        for each in found:
             pending.update(each.pending)
             deliveries.update(each.deliveries)
-        return QueueStats(pending=dict(pending), deliveries=dict(deliveries))
+        return QueueStats(
+            pending=dict(pending),
+            deliveries=dict(deliveries),
+            oldest_due=max((each.oldest_due for each in found), default=0.0),
+            askers_at_quota=sum(each.askers_at_quota for each in found),
+        )
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives, on every shard that answers; see the port."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from handraise.backends.sql.executor import Run, SqlExecutor, note
@@ -25,12 +25,20 @@ class SqlCalendars:
         return WorkspaceCalendars(instant(rows[0]["now"]), {each.group_name: each for each in found})
 
     async def put_hours(
-        self, workspace: str, group: str, hours: WorkingHours | None, *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        hours: WorkingHours | None,
+        *,
+        by: str | None = None,
+        check: Callable[[WorkingHours | None], None] | None = None,
     ) -> None:
         """Set the working hours of a group; see the port."""
 
         async def work(run: Run) -> None:
             before = await _locked(run, workspace, group)
+            if check is not None:
+                check(before.hours)
             await run("put_hours", group_name=group, hours=None if hours is None else hours.model_dump_json())
             await run("drop_calendar", group_name=group)
             await note(run, hours_put(group, before.hours, hours, by=by))
@@ -38,12 +46,21 @@ class SqlCalendars:
         await self._executor.transact(workspace, work)
 
     async def put_rota(
-        self, workspace: str, group: str, rota: str | None, *, text: str | None = None, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        rota: str | None,
+        *,
+        text: str | None = None,
+        by: str | None = None,
+        check: Callable[[str | None], None] | None = None,
     ) -> None:
         """Set the rota of a group; see the port."""
 
         async def work(run: Run) -> None:
             before = await _locked(run, workspace, group)
+            if check is not None:
+                check(before.rota)
             if rota is None or before.rota != rota or text is not None:
                 await run("put_rota", group_name=group, rota=rota, ics=text)
                 await run("drop_calendar", group_name=group)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from handraise.backends.sql.calendars import SqlCalendars
 from handraise.backends.sql.executor import Run, note
 from handraise.backends.sql.passkeys import SqlPasskeys
+from handraise.backends.sql.provisioned import SqlProvisioned
 from handraise.backends.sql.rows import (
     recipients_among,
     refused_claim,
@@ -40,6 +41,8 @@ from handraise.model.workspace_events import (
     key_revoked,
     link_created,
     link_used,
+    person_disabled,
+    person_enabled,
     person_put,
     person_removed,
     session_ended,
@@ -50,7 +53,7 @@ from handraise.ports import Claim
 _TRIES = 5
 
 
-class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
+class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews, SqlProvisioned):
     """Who is who, in an SQL database. See `handraise.ports.Directory` for what each method promises."""
 
     async def add_key(
@@ -105,6 +108,7 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
         email: str | None,
         role: Role,
         by: str | None = None,
+        check: Callable[[Person | None], None] | None = None,
     ) -> Person | None:
         """Add or change a person; see the port."""
         who = {"id": person_id, "email_folded": email and fold_email(email)}
@@ -112,10 +116,12 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
         async def work(run: Run) -> Person | None:
             await run("lock_person", **who)
             before = await run("find_person", id=person_id)
+            known = stored_person(before[0]) if before else None
+            if check is not None:
+                check(known)
             rows = await run("put_person", name=name, email=email, role=role, **who)
             if not rows:
                 return None
-            known = stored_person(before[0]) if before else None
             person = stored_person(rows[0])
             await note(run, person_put(known, person, by=by))
             return person
@@ -172,6 +178,71 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
         """Bind a person to an identity; see the port."""
         return bool(await self._executor.fetch(workspace, "bind_identity", id=person_id, identity=identity))
 
+    async def find_person_by_identity(self, workspace: str, identity: str) -> Person | None:
+        """The person who is bound to an identity; see the port."""
+        rows = await self._executor.fetch(workspace, "find_person_by_identity", identity=identity)
+        return stored_person(rows[0]) if rows else None
+
+    async def set_provided_rights(
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        groups: Collection[str],
+        is_admin: bool,
+        by: str | None = None,
+    ) -> Person | None:
+        """Store what the provider says about a person; see the port."""
+        known = await self.find_person(workspace, person_id)
+        if known is None:
+            return None
+        touched, given = sorted(known.groups.union(groups)), sorted(set(groups))
+
+        async def work(run: Run) -> Person | None:
+            await run("lock_person", id=person_id, email_folded=None)
+            await run("lock_groups", groups=touched)
+            before = await run("find_person", id=person_id)
+            if not before:
+                return None
+            await run("set_provided_role", id=person_id, is_admin=is_admin)
+            await run("drop_provided_members", id=person_id, groups=given)
+            await run("add_provided_members", id=person_id, groups=given)
+            person = stored_person((await run("find_person", id=person_id))[0])
+            await note(run, person_put(stored_person(before[0]), person, by=by))
+            return person
+
+        return await self._executor.transact(workspace, work)
+
+    async def disable_person(self, workspace: str, person_id: str, *, by: str | None = None) -> Person | None:
+        """Disable a person; see the port."""
+
+        async def work(run: Run) -> Person | None:
+            # The lock is a separate statement: what a statement sees is fixed before it waits for a lock.
+            await run("hold_person", id=person_id)
+            rows = await run("disable_person", id=person_id)
+            if rows:
+                await note(run, person_disabled(stored_person(rows[0]), by=by))
+            rows = rows or await run("find_person", id=person_id)
+            return stored_person(rows[0]) if rows else None
+
+        return await self._executor.transact(workspace, work)
+
+    async def enable_person(self, workspace: str, person_id: str, *, by: str | None = None) -> Person | None:
+        """Enable a person again; see the port."""
+
+        async def work(run: Run) -> Person | None:
+            rows = await run("enable_person", id=person_id)
+            if rows:
+                await note(run, person_enabled(stored_person(rows[0]), by=by))
+            rows = rows or await run("find_person", id=person_id)
+            return stored_person(rows[0]) if rows else None
+
+        return await self._executor.transact(workspace, work)
+
+    async def disabled_people(self, workspace: str) -> frozenset[str]:
+        """Everybody who is disabled; see the port."""
+        return frozenset(row["id"] for row in await self._executor.fetch(workspace, "disabled_people"))
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """A page of people; see the port."""
         rows = await self._executor.fetch(workspace, "people", after=after or "", limit=limit)
@@ -181,10 +252,21 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
         """Whom a question can be for; see the port."""
         return recipients_among(await self._executor.fetch(workspace, "known_recipients", names=list(names)))
 
-    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
+    async def remove_person(
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        by: str | None = None,
+        check: Callable[[Person | None], None] | None = None,
+    ) -> bool:
         """Remove a person; see the port."""
 
         async def work(run: Run) -> bool:
+            if check is not None:
+                await run("lock_person", id=person_id, email_folded=None)
+                before = await run("find_person", id=person_id)
+                check(stored_person(before[0]) if before else None)
             rows = await run("remove_person", id=person_id)
             if rows:
                 await run("remove_deputy", id=person_id)
@@ -196,6 +278,10 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
         """Every group; see the port."""
         return stored_groups(await self._executor.fetch(workspace, "groups"))
+
+    async def provided_groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
+        """The memberships from providers; see the port."""
+        return stored_groups(await self._executor.fetch(workspace, "provided_groups"))
 
     async def put_group(
         self,
@@ -212,7 +298,8 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
             # The lock is a separate statement: what a statement sees is fixed before it waits for a lock.
             await run("lock_group", group_name=group)
             before = await run("empty_group", group_name=group)
-            inside = await run("fill_group", group_name=group, people=list(people))
+            provided = [row["person"] for row in before if row["provided"]]
+            inside = await run("fill_group", group_name=group, people=list(people), provided=provided)
             was, now = (sorted(row["person"] for row in rows) for rows in (before, inside))
             if check is not None:
                 check(was)
@@ -231,12 +318,15 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
         how: str,
         lasts: timedelta,
         vouched_by: str | None = None,
+        provider_session: str | None = None,
     ) -> Session | None:
         """Open a session for a person; see the port."""
         values = {"id": session_id, "digest": digest, "person": person, "how": how, "lasts": lasts}
 
         async def work(run: Run) -> Session | None:
-            rows = await run("open_session", vouched_by=vouched_by, **values)
+            rows = await run(
+                "open_session", vouched_by=vouched_by, provider_session=provider_session, **values
+            )
             session = stored_session(rows[0]) if rows else None
             await note(run, session_opened(session) if session else None)
             return session
@@ -267,6 +357,19 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews):
             if rows:
                 await note(run, session_ended(stored_session(rows[0]), by=by))
             return bool(rows)
+
+        return await self._executor.transact(workspace, work)
+
+    async def end_provider_sessions(
+        self, workspace: str, *, identity: str | None, provider_session: str | None, by: str | None = None
+    ) -> int:
+        """End the sessions that began at a provider; see the port."""
+
+        async def work(run: Run) -> int:
+            rows = await run("end_provider_sessions", identity=identity, provider_session=provider_session)
+            for row in rows:
+                await note(run, session_ended(stored_session(row), by=by))
+            return len(rows)
 
         return await self._executor.transact(workspace, work)
 

@@ -25,25 +25,39 @@ class SqlOutbox:
     def __init__(self, executor: SqlExecutor) -> None:
         self._executor = executor
 
-    async def put_address(self, address: Address, *, by: str | None = None) -> None:
+    async def put_address(
+        self,
+        address: Address,
+        *,
+        by: str | None = None,
+        check: Callable[[Address | None], None] | None = None,
+    ) -> None:
         """Store an address; see the port."""
         place = {"recipient": address.recipient, "channel": address.channel, "id": address.id}
 
         async def work(run: Run) -> None:
-            found = await run("find_address", **place)
+            before = await _checked_address(run, place, check)
             await run("put_address", destination=json_text(address.to), **place)
-            before = stored_address(found[0]) if found else None
             await note(run, address_put(before, address, by=by))
 
         await self._executor.transact(address.workspace, work)
 
     async def remove_address(
-        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+        self,
+        workspace: str,
+        recipient: str,
+        channel: str,
+        address_id: str,
+        *,
+        by: str | None = None,
+        check: Callable[[Address | None], None] | None = None,
     ) -> bool:
         """Forget an address; see the port."""
+        place = {"recipient": recipient, "channel": channel, "id": address_id}
 
         async def work(run: Run) -> bool:
-            rows = await run("remove_address", recipient=recipient, channel=channel, id=address_id)
+            await _checked_address(run, place, check)
+            rows = await run("remove_address", **place)
             if rows:
                 await note(run, address_removed(stored_address(rows[0]), by=by))
             return bool(rows)
@@ -183,6 +197,19 @@ class SqlOutbox:
         """A question's deliveries; see the port."""
         rows = await self._executor.fetch(ref.workspace, "deliveries", question_id=ref.id)
         return [stored_delivery(row) for row in rows]
+
+
+async def _checked_address(
+    run: Run, place: Mapping[str, str], check: Callable[[Address | None], None] | None
+) -> Address | None:
+    """The address at a place, which nobody else changes until the end of the transaction if it is checked."""
+    if check is not None:
+        await run("lock_routing")  # an address that is not there yet cannot be locked itself
+    found = await run("find_address", **place)
+    address = stored_address(found[0]) if found else None
+    if check is not None:
+        check(address)
+    return address
 
 
 def _policy(rows: Sequence[Row]) -> Json:

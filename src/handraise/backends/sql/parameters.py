@@ -17,6 +17,7 @@ from handraise.model.callbacks import Callback
 from handraise.model.deliveries import (
     Delivery,
     Try,
+    callback_channel,
     callback_destination,
     callback_id,
     callback_rate_limit_key,
@@ -346,6 +347,7 @@ def callback_values(draft: Draft, callback: Callback) -> dict[str, Any]:
         "id": callback_id(draft.ref),
         "question_id": draft.id,
         "asker": draft.asker,
+        "channel": callback_channel(callback),
         "rate_limit_key": callback_rate_limit_key(callback),
         "destination": json_text(callback_destination(callback)),
     }

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from handraise.backends.sql.executor import Run, SqlExecutor, note
 from handraise.backends.sql.parameters import AsJson
-from handraise.backends.sql.rows import from_json, stored_policy_version, stored_stop, stored_suspension
+from handraise.backends.sql.rows import Row, from_json, stored_policy_version, stored_stop, stored_suspension
 from handraise.backends.sql.standing_answers import SqlStandingAnswers
 from handraise.model.json_values import Json
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
 from handraise.model.stops import Stop
-from handraise.model.workspace_events import policy_put, stop_begun, stop_ended, suspension_lifted
+from handraise.model.workspace_events import (
+    policy_put,
+    quotas_put,
+    stop_begun,
+    stop_ended,
+    suspension_lifted,
+)
+from handraise.model.workspace_quotas import WorkspaceQuotas, rows_of, stored_quotas
 
 
 class SqlPolicies(SqlStandingAnswers):
@@ -99,3 +106,36 @@ class SqlPolicies(SqlStandingAnswers):
     async def stops(self, workspace: str) -> Sequence[Stop]:
         """The stops, the oldest first; see the port."""
         return [stored_stop(row) for row in await self._executor.fetch(workspace, "stops")]
+
+    async def quotas(self, workspace: str) -> WorkspaceQuotas:
+        """The quotas of a workspace; see the port."""
+        return _quotas(await self._executor.fetch(workspace, "quotas"))
+
+    async def put_quotas(
+        self,
+        workspace: str,
+        quotas: WorkspaceQuotas,
+        *,
+        by: str | None = None,
+        check: Callable[[WorkspaceQuotas], None] | None = None,
+    ) -> None:
+        """Replace the quotas of a workspace; see the port."""
+
+        async def work(run: Run) -> None:
+            # The lock is a separate statement: what a statement sees is fixed before it waits for a lock.
+            await run("lock_quotas")
+            before = _quotas(await run("quotas"))
+            if check is not None:
+                check(before)
+            if (change := quotas_put(before, quotas, by=by)) is None:
+                return
+            await run("drop_quotas")
+            for agent, pending in rows_of(quotas).items():
+                await run("put_quota", agent=agent, pending=pending)
+            await note(run, change)
+
+        await self._executor.transact(workspace, work)
+
+
+def _quotas(rows: Sequence[Row]) -> WorkspaceQuotas:
+    return stored_quotas({row["agent"]: row["pending"] for row in rows})

@@ -30,6 +30,7 @@ from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.passkey_signatures import Passkey
 from handraise.model.pending_views import Order
 from handraise.model.policy_versions import PolicyVersion, Suspension
+from handraise.model.provisioned import Provisioned
 from handraise.model.questions import Aside, Need, Question, Vote, changed, needs_from_json, restored
 from handraise.model.receipts import UsableApproval
 from handraise.model.reports import Report, report_of
@@ -171,6 +172,7 @@ stored_key = row_reader(AgentKey)
 stored_link = row_reader(Link)
 stored_passkey = row_reader(Passkey)
 stored_person = row_reader(Person)
+stored_provisioned = row_reader(Provisioned)
 stored_view = row_reader(SavedView)
 stored_policy_version = row_reader(PolicyVersion, by="actor")
 stored_suspension = row_reader(Suspension, by="actor")

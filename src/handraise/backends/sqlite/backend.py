@@ -16,6 +16,7 @@ from handraise.backends.sql.policies import SqlPolicies
 from handraise.backends.sql_files import check_newer_schema, load_migrations
 from handraise.backends.sqlite.bus import SqliteBus
 from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.copy_note import read_note
 from handraise.backends.sqlite.durability import check_file_system
 from handraise.backends.sqlite.executor import SqliteExecutor
 from handraise.backends.sqlite.ledger import SqliteLedger
@@ -35,11 +36,11 @@ async def open_sqlite(
     """A backend on a local file, which is created if it does not exist; its folder only if `make_folder` is true."""
     if sqlite3.sqlite_version_info < _OLDEST:
         raise UnsafeStore(f"SQLite {sqlite3.sqlite_version} is too old; Handraise needs 3.38 or newer.")
-    path, file_system = await asyncio.to_thread(_prepare, path, make_folder)
+    path, file_system = await asyncio.to_thread(prepare_file, path, make_folder=make_folder)
     connections = SqliteConnections(path)
     bus = SqliteBus(connections)
     try:
-        await connections.write(_migrate)
+        await connections.write(_open_schema)
         store = SqliteStore(connections, file_system, clock)
         await store.durability()
         executor = SqliteExecutor(connections, clock)
@@ -58,7 +59,7 @@ async def open_sqlite(
         await connections.close()
 
 
-def _prepare(path: Path, make_folder: bool) -> tuple[Path, str]:  # noqa: FBT001 -- to_thread takes no keywords of ours
+def prepare_file(path: Path, *, make_folder: bool) -> tuple[Path, str]:
     """The file's whole path, and the kind of file system it is on."""
     path = path.expanduser().resolve()
     if make_folder:
@@ -83,8 +84,15 @@ def check_folder(path: Path) -> None:
         raise missing
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Apply the missing migrations, in the one transaction that `write` has begun."""
+def _open_schema(connection: sqlite3.Connection) -> None:
+    migrate(connection)
+    note = read_note(connection)
+    if note is not None and (refusal := note.refusal()):
+        raise UnsafeStore(refusal)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Apply the missing migrations, in the one transaction that has begun."""
     applied: int = connection.execute("pragma user_version").fetchone()[0]
     check_readable(connection, applied)
     for migration in MIGRATIONS:

@@ -48,7 +48,10 @@ class SqliteBus:
                 lambda connection: run(connection, "listeners", since=_micros(-_FRESH))
             )
         except StoreUnavailable:
-            _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
+            _log.warning(
+                "a wake-up could not be sent; waits elsewhere will find out by polling",
+                extra={"event": "hint_not_sent"},
+            )
             return
         others = [listener for listener in listeners if listener["listener"] not in self._listener_ids]
         followers = [listener for listener in others if listener["feeds"]]

@@ -39,7 +39,9 @@ where not exists (
     select 1 from people where workspace = :workspace and email_folded = :email_folded and id <> :id
 )
 on conflict (workspace, id) do update
-set name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role
+set
+    name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role,
+    admin_provided = people.admin_provided and people.role = excluded.role
 returning *, (
     select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
 ) as groups;
@@ -63,8 +65,16 @@ returning *, (
 ) as groups;
 
 -- name: away
--- Everybody who is away now.
-select id, away_from, away_until, deputy
+-- Everybody who is away now. A deputy who is disabled answers for nobody.
+select
+    id, away_from, away_until,
+    case
+        when not exists (
+            select 1
+            from people as d
+            where d.workspace = people.workspace and d.id = people.deputy and d.disabled_at is not null
+        ) then deputy
+    end as deputy
 from people
 where workspace = :workspace and away_from <= :now and away_until > :now
 order by id;
@@ -87,6 +97,65 @@ update people set identity = :identity
 where workspace = :workspace and id = :id and (identity is null or identity = :identity)
 returning id;
 
+-- name: find_person_by_identity
+-- The person who is bound to an identity, and their groups.
+select * from people_with_groups where workspace = :workspace and identity = :identity order by id limit 1;
+
+-- name: disabled_people
+-- Everybody who is disabled.
+select id from people where workspace = :workspace and disabled_at is not null;
+
+-- name: hold_person
+-- Nothing to do.
+
+-- name: disable_person
+-- Disable a person, and end their sessions and links; no row if they are disabled already.
+delete from sessions
+where workspace = :workspace and person = :id
+    and exists (select 1 from enabled_people where workspace = :workspace and id = :id);
+delete from links
+where workspace = :workspace and person = :id
+    and exists (select 1 from enabled_people where workspace = :workspace and id = :id);
+delete from question_links
+where workspace = :workspace and person = :id
+    and exists (select 1 from enabled_people where workspace = :workspace and id = :id);
+update people set disabled_at = :now
+where workspace = :workspace and id = :id and disabled_at is null
+returning *, (
+    select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
+) as groups;
+
+-- name: enable_person
+-- Enable a person again; no row if they are not disabled.
+update people set disabled_at = null
+where workspace = :workspace and id = :id and disabled_at is not null
+returning *, (
+    select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
+) as groups;
+
+-- name: set_provided_role
+-- Make a person an administrator because their provider says so, or end that. By hand, the role stays.
+update people
+set
+    role = case when :is_admin then 'admin' when admin_provided then 'member' else role end,
+    admin_provided = :is_admin and (admin_provided or role <> 'admin')
+where workspace = :workspace and id = :id;
+
+-- name: drop_provided_members
+-- End the memberships of a person that came from their provider, except in these groups.
+delete from members
+where workspace = :workspace and person = :id and provided
+    and group_name not in (select value from json_each(:groups));
+
+-- name: add_provided_members
+-- Add a person to groups because their provider says so. Who is in one by hand stays in it by hand.
+insert into members (workspace, group_name, person, provided)
+select :workspace, value, :id, 1 from json_each(:groups) where true
+on conflict do nothing;
+
+-- name: lock_groups
+-- Nothing to do.
+
 -- name: people
 -- A page of everybody in a workspace.
 select * from people_with_groups where workspace = :workspace and id > :after order by id limit :limit;
@@ -98,12 +167,15 @@ union all
 select value
 from json_each(:names)
 where
-    exists (select 1 from people where workspace = :workspace and id = value)
+    exists (select 1 from enabled_people where workspace = :workspace and id = value)
     or exists (
         select 1 from members
         where workspace = :workspace and value glob 'group:*' and group_name = substr(value, 7)
     )
-    or exists (select 1 from addresses where workspace = :workspace and recipient = value);
+    or (
+        exists (select 1 from addresses where workspace = :workspace and recipient = value)
+        and not exists (select 1 from people where workspace = :workspace and id = value and disabled_at is not null)
+    );
 
 -- name: remove_person
 -- Remove a person from the workspace, with everything that belongs to them.
@@ -116,10 +188,15 @@ delete from question_links where workspace = :workspace and person = :id;
 delete from passkeys where workspace = :workspace and person = :id;
 delete from passkey_nonces where workspace = :workspace and person = :id;
 delete from saved_views where workspace = :workspace and person = :id;
+delete from provisioned where workspace = :workspace and kind = 'User' and id = :id;
 
 -- name: groups
 -- Every membership in every group.
 select group_name, person from members where workspace = :workspace order by group_name, person;
+
+-- name: provided_groups
+-- Every membership that a provider gave.
+select group_name, person from members where workspace = :workspace and provided order by group_name, person;
 
 -- name: lock_group
 -- Nothing to do.
@@ -129,22 +206,23 @@ select group_name, person from members where workspace = :workspace order by gro
 
 -- name: empty_group
 -- Remove everybody from a group.
-delete from members where workspace = :workspace and group_name = :group_name returning person;
+delete from members where workspace = :workspace and group_name = :group_name returning person, provided;
 
 -- name: fill_group
--- Add those of these people who exist to a group.
-insert into members (workspace, group_name, person)
-select workspace, :group_name, id
+-- Add those of these people who exist to a group; some of them are in it because their provider says so.
+insert into members (workspace, group_name, person, provided)
+select workspace, :group_name, id, id in (select value from json_each(:provided))
 from people
 where workspace = :workspace and id in (select value from json_each(:people))
 returning person;
 
 -- name: open_session
--- Open a session for a person who exists.
-update people set signed_in_at = :now where workspace = :workspace and id = :person;
-insert into sessions (workspace, id, digest, person, how, created_at, expires_at, vouched_by)
-select workspace, :id, :digest, id, :how, :now, :now + :lasts, :vouched_by
-from people
+-- Open a session for a person who exists and is not disabled.
+update people set signed_in_at = :now where workspace = :workspace and id = :person and disabled_at is null;
+insert into sessions
+    (workspace, id, digest, person, how, created_at, expires_at, vouched_by, provider_session)
+select workspace, :id, :digest, id, :how, :now, :now + :lasts, :vouched_by, :provider_session
+from enabled_people
 where workspace = :workspace and id = :person
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
@@ -170,11 +248,24 @@ delete from sessions
 where workspace = :workspace and id = :id
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
+-- name: end_provider_sessions
+-- End the sessions that began with a session of the provider, or those of the person who is bound to an identity that did.
+delete from sessions
+where workspace = :workspace and (
+    provider_session = :provider_session
+    or (
+        how = 'oidc'
+        and (:provider_session is null or provider_session is null)
+        and person in (select id from people where workspace = :workspace and identity = :identity)
+    )
+)
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
+
 -- name: add_link
--- Store a new link for a person who exists.
+-- Store a new link for a person who exists and is not disabled.
 insert into links (workspace, id, digest, person, purpose, created_at, expires_at, vouched_by)
 select workspace, :id, :digest, id, :purpose, :now, :now + :lasts, :vouched_by
-from people
+from enabled_people
 where workspace = :workspace and id = :person
 returning *;
 
@@ -191,11 +282,11 @@ where workspace = :workspace and digest <> :digest and person = (
 delete from links where workspace = :workspace and digest = :digest and expires_at > :now returning *;
 
 -- name: add_question_link
--- Store a new question link for a person who exists.
+-- Store a new question link for a person who exists and is not disabled.
 insert into question_links
     (workspace, id, digest, question_id, person, channel, created_at, created_by, expires_at)
 select workspace, :id, :digest, :question_id, id, :channel, :now, :actor, :now + :lasts
-from people
+from enabled_people
 where workspace = :workspace and id = :person
 returning
     workspace, id as link_id, question_id, person, channel, created_at as made_at, created_by, expires_at;
@@ -386,3 +477,32 @@ select * from saved_views where workspace = :workspace and person = :person orde
 -- name: remove_view
 -- Remove a view of a person.
 delete from saved_views where workspace = :workspace and person = :person and name = :name returning name;
+
+-- name: put_provisioned
+-- Store what a provider wrote about a person or a group, unless another of its kind has the name.
+insert into provisioned (workspace, kind, id, name_folded, document, created_at, changed_at)
+select :workspace, :kind, :id, :name_folded, :document, :now, :now
+where not exists (
+    select 1
+    from provisioned
+    where workspace = :workspace and kind = :kind and name_folded = :name_folded and id <> :id
+)
+on conflict (workspace, kind, id) do update
+set changed_at = excluded.changed_at, name_folded = excluded.name_folded, document = excluded.document
+returning *;
+
+-- name: find_provisioned
+-- What a provider wrote about one person or group.
+select * from provisioned where workspace = :workspace and kind = :kind and id = :id;
+
+-- name: find_provisioned_by_name
+-- The same, by the name at the provider.
+select * from provisioned where workspace = :workspace and kind = :kind and name_folded = :name_folded;
+
+-- name: provisioned
+-- Everything that a provider wrote about people, or about groups.
+select * from provisioned where workspace = :workspace and kind = :kind order by id;
+
+-- name: remove_provisioned
+-- Forget what a provider wrote about one person or group.
+delete from provisioned where workspace = :workspace and kind = :kind and id = :id returning id;

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from handraise.backends.seal_chain import continues
 from handraise.backends.sql.executor import Run, SqlExecutor
+from handraise.backends.sql.feed_places import BEGINNING, cursor_of, read_place
 from handraise.backends.sql.ledger import SqlLedger, head_of
 from handraise.backends.sql.parameters import seal_values
 from handraise.backends.sqlite.connections import SqliteConnections
@@ -37,12 +38,12 @@ class SqliteLedger(SqlLedger):
         """Add a seal; see the port."""
 
         async def work(run: Run) -> bool:
-            head, upto = head_of(await run("head")), int(seal.cursor)
-            after = int(head.seal.cursor) if head.seal else 0
-            behind = await run("events_behind", after=after, last=upto)
-            if not continues(seal, head, [str(row["number"]) for row in behind]):
+            head, upto = head_of(await run("head")), read_place(seal.cursor)
+            after = read_place(head.seal.cursor) if head.seal else BEGINNING
+            behind = await run("events_behind", **after.named("after_"), **upto.named("last_"))
+            if not continues(seal, head, [cursor_of(row) for row in behind]):
                 return False
-            await run("append", last_number=upto, **seal_values(seal))
+            await run("append", **upto.named("last_"), **seal_values(seal))
             await run("cover_removals", seal=seal.number, numbers=list(removals))
             await run("delete_old_removals", oldest=seal.oldest)
             await run("delete_old_seals", oldest=seal.oldest)

@@ -12,11 +12,24 @@ with recursive walk (workspace) as (
 select walk.workspace
 from walk
 where walk.workspace is not null
-    and (select max(e.number) from events as e where e.workspace = walk.workspace) > coalesce(
-        (
-            select s.last_number from seals as s where s.workspace = walk.workspace order by s.number desc limit 1
-        ),
-        0
+    and exists (
+        select 1
+        from (
+            select e."transaction", e.place
+            from events as e
+            where e.workspace = walk.workspace
+            order by e."transaction" desc, e.place desc
+            limit 1
+        ) as newest
+        left join (
+            select s.last_transaction, s.last_number
+            from seals as s
+            where s.workspace = walk.workspace
+            order by s.number desc
+            limit 1
+        ) as sealed on true
+        where (newest."transaction", newest.place)
+            > (coalesce(sealed.last_transaction, 0), coalesce(sealed.last_number, 0))
     )
 union
 select workspace from removals where seal is null
@@ -29,14 +42,20 @@ select
     (
         select number
         from seals
-        where workspace = :workspace and last_number >= (select min(number) from events where workspace = :workspace)
+        where workspace = :workspace and (last_transaction, last_number) >= (
+            select e."transaction", e.place
+            from events as e
+            where e.workspace = :workspace
+            order by e."transaction", e.place
+            limit 1
+        )
         order by number
         limit 1
     ) as needed,
     last.*
 from (select 1)
 left join (
-    select *, cast(last_number as text) as cursor from seals where workspace = :workspace order by number desc limit 1
+    select *, iif(last_transaction, last_transaction || '.', '') || last_number as cursor from seals where workspace = :workspace order by number desc limit 1
 ) as last on true;
 
 -- name: has_signed
@@ -72,15 +91,20 @@ select * from removals where workspace = :workspace and seal = :seal order by nu
 
 -- name: events_behind
 -- The events between two places.
-select number from events where workspace = :workspace and number > :after and number <= :last order by number;
+select "transaction", number
+from events
+where workspace = :workspace and ("transaction", place) > (:after_transaction, :after_number)
+    and ("transaction", place) <= (:last_transaction, :last_number)
+order by "transaction", place;
 
 -- name: append
 -- Add a seal, unless its number is taken.
 insert into seals (
-    workspace, number, oldest, last_number, sealed_at, previous, leaves, cursors, signature, key_id
+    workspace, number, oldest, last_transaction, last_number, sealed_at, previous, leaves, cursors, signature, key_id
 )
 values (
-    :workspace, :number, :oldest, :last_number, :sealed_at, :previous, :leaves, :cursors, :signature, :key_id
+    :workspace, :number, :oldest, :last_transaction, :last_number, :sealed_at, :previous, :leaves, :cursors, :signature,
+    :key_id
 )
 on conflict do nothing
 returning number;
@@ -100,7 +124,11 @@ delete from seals where workspace = :workspace and number < :oldest;
 
 -- name: seals
 -- Seals in their order.
-select *, cast(last_number as text) as cursor from seals where workspace = :workspace and number > :after order by number limit :limit;
+select *, iif(last_transaction, last_transaction || '.', '') || last_number as cursor
+from seals
+where workspace = :workspace and number > :after
+order by number
+limit :limit;
 
 -- name: concerning
 -- The questions in which a person took part, or that name them.
@@ -127,8 +155,13 @@ select 1 from holds where workspace = :workspace and (question_id is null or que
 -- name: note_removal
 -- Note the removal of a question whose events are still there, if the workspace is sealed.
 insert into removals (workspace, question_id, what, at, actor, cursors)
-select :workspace, question_id, :what, :now, :actor, group_concat(number, ',')
-from (select question_id, number from events where workspace = :workspace and question_id = :id order by number)
+select :workspace, question_id, :what, :now, :actor, group_concat(cursor, ',')
+from (
+    select question_id, iif("transaction", "transaction" || '.', '') || number as cursor
+    from events
+    where workspace = :workspace and question_id = :id
+    order by "transaction", place
+)
 where exists (select 1 from seals where workspace = :workspace)
 group by question_id;
 
@@ -164,14 +197,14 @@ delete from requests where workspace = :workspace and (made = :id or instr(coale
 -- Erase what else is kept about a person. If the workspace is sealed, note the removal of its events that concern them.
 -- If only their name is kept, another word replaces it.
 insert into removals (workspace, question_id, what, at, actor, cursors)
-select :workspace, '', 'erased', :now, null, group_concat(number, ',')
+select :workspace, '', 'erased', :now, null, group_concat(cursor, ',')
 from (
-    select e.number
+    select iif(e."transaction", e."transaction" || '.', '') || e.number as cursor
     from events as e
     where e.workspace = :workspace and e.question_id = '' and (
         e.actor = :person or exists (select 1 from json_each(e.data, '$.people') as p where p.value = :person)
     )
-    order by e.number
+    order by e."transaction", e.place
 )
 where exists (select 1 from seals where workspace = :workspace)
 having count(*) > 0;
@@ -186,6 +219,7 @@ delete from question_links where workspace = :workspace and person = :person;
 delete from passkeys where workspace = :workspace and person = :person;
 delete from passkey_nonces where workspace = :workspace and person = :person;
 delete from saved_views where workspace = :workspace and person = :person;
+delete from provisioned where workspace = :workspace and kind = 'User' and id = :person;
 delete from people where workspace = :workspace and id = :person;
 update people set deputy = null where workspace = :workspace and deputy = :person;
 delete from addresses where workspace = :workspace and recipient = :person;
@@ -240,8 +274,8 @@ delete from retention where workspace = :workspace returning workspace;
 -- Whether a question has an event that no seal covers, in a workspace that has seals.
 select 1
 from events as e
-where e.workspace = :workspace and e.question_id = :id and e.number > (
-    select s.last_number from seals as s where s.workspace = :workspace order by s.number desc limit 1
+where e.workspace = :workspace and e.question_id = :id and (e."transaction", e.place) > (
+    select s.last_transaction, s.last_number from seals as s where s.workspace = :workspace order by s.number desc limit 1
 )
 limit 1;
 

@@ -40,6 +40,29 @@ returning workspace, id, agent, tool, why, at, actor;
 delete from stops where workspace = :workspace and id = :id
 returning workspace, id, agent, tool, why, at, actor;
 
+-- name: quotas
+-- The quotas of a workspace.
+select agent, pending from quotas where workspace = :workspace order by agent;
+
+-- name: quota_of
+-- How many pending questions an agent may have: its own quota, else that of the workspace, else this one.
+select coalesce(
+    (select pending from quotas where workspace = :workspace and agent = :asker),
+    (select pending from quotas where workspace = :workspace and agent = ''),
+    :quota
+) as quota;
+
+-- name: lock_quotas
+-- Nothing to do.
+
+-- name: drop_quotas
+-- Remove the quotas of a workspace.
+delete from quotas where workspace = :workspace;
+
+-- name: put_quota
+-- Store a quota.
+insert into quotas (workspace, agent, pending) values (:workspace, :agent, :pending);
+
 -- name: find_standing_answer
 -- The standing answer that holds now for questions with this topic key, if its giver may still answer them.
 select s.*

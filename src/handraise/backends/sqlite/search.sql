@@ -46,16 +46,22 @@ select walk.workspace
 from walk
 left join search_progress as p on p.workspace = walk.workspace
 where walk.workspace is not null
-    and (select max(e.number) from events as e where e.workspace = walk.workspace) > coalesce(p.number, 0)
+    and exists (
+        select 1
+        from events as e
+        where e.workspace = walk.workspace
+            and (e."transaction", e.place) > (coalesce(p."transaction", 0), coalesce(p.number, 0))
+    )
 limit :limit;
 
 -- name: index_cursor
 -- The event up to which a workspace is in the index.
-select number from search_progress where workspace = :workspace;
+select "transaction", number from search_progress where workspace = :workspace;
 
 -- name: next_to_index
 -- The next events of a workspace, with the questions of those that change words, or who may see a question.
 select
+    "transaction",
     number,
     case
         when kind in (
@@ -64,8 +70,8 @@ select
         ) then question_id
     end as id
 from events indexed by events_by_workspace
-where workspace = :workspace and number > :after
-order by number
+where workspace = :workspace and ("transaction", place) > (:after_transaction, :after_number)
+order by "transaction", place
 limit :limit;
 
 -- name: put_in_index
@@ -81,8 +87,8 @@ select number, :words, :tags from search_entries where workspace = :workspace an
 
 -- name: note_indexed
 -- Note the event up to which a workspace is in the index.
-insert into search_progress (workspace, number) values (:workspace, :number)
-on conflict do update set number = excluded.number;
+insert into search_progress (workspace, "transaction", number) values (:workspace, :transaction, :number)
+on conflict do update set "transaction" = excluded."transaction", number = excluded.number;
 
 -- name: unindex
 -- Take a question out of the index.

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from handraise.backends.pagination import search_page
+from handraise.backends.sql.feed_places import BEGINNING, cursor_of, read_place
 from handraise.backends.sql.parameters import search_values
 from handraise.backends.sql.rows import stored_question
 from handraise.backends.sqlite.connections import SqliteConnections
@@ -40,9 +41,10 @@ class SqliteSearchIndex:
 
         def work(connection: sqlite3.Connection) -> IndexBatch:
             after = _cursor(connection, workspace)
-            rows = run(connection, "next_to_index", workspace=workspace, after=int(after or 0), limit=limit)
+            place = read_place(after) if after else BEGINNING
+            rows = run(connection, "next_to_index", workspace=workspace, limit=limit, **place.named("after_"))
             ids = sorted({row["id"] for row in rows if row["id"] is not None})
-            return IndexBatch(ids, after, str(rows[-1]["number"]) if rows else after)
+            return IndexBatch(ids, after, cursor_of(rows[-1]) if rows else after)
 
         return await self._connections.read(work)
 
@@ -57,7 +59,8 @@ class SqliteSearchIndex:
             for each in entries:
                 texts = {"words": " ".join(each.words), "tags": " ".join(each.tags)}
                 run(connection, "put_in_index", workspace=workspace, id=each.id, **texts)
-            run(connection, "note_indexed", workspace=workspace, number=int(cursor or 0))
+            place = read_place(cursor) if cursor else BEGINNING
+            run(connection, "note_indexed", workspace=workspace, **place.named())
             return True
 
         return await self._connections.write(work)
@@ -65,7 +68,7 @@ class SqliteSearchIndex:
 
 def _cursor(connection: sqlite3.Connection, workspace: str) -> str | None:
     rows = run(connection, "index_cursor", workspace=workspace)
-    return str(rows[0]["number"]) if rows else None
+    return cursor_of(rows[0]) if rows else None
 
 
 def _query_text(query: SearchQuery, tags: Sequence[Sequence[str]]) -> str:

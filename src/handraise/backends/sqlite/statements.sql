@@ -59,7 +59,7 @@ insert into deliveries (
     due_at
 )
 select
-    workspace, :id, id, asker, asker, 'webhook', 'callback', 'waiting', :rate_limit_key, :destination, asked_at,
+    workspace, :id, id, asker, asker, :channel, 'callback', 'waiting', :rate_limit_key, :destination, asked_at,
     status <> 'pending', settled_at
 from questions
 where workspace = :workspace and id = :question_id;
@@ -333,9 +333,14 @@ set (
                                             join directory_names as d on d.workspace = a.workspace and d.name = a.name
                                             where a.workspace = :workspace and a.id = :id and d.person = v.key
                                         )
-                                        when 0
-                                            then exists (select 1 from people where workspace = :workspace and id = v.key)
-                                        else 1
+                                        when 0 then exists (
+                                            select 1 from enabled_people where workspace = :workspace and id = v.key
+                                        )
+                                        else not exists (
+                                            select 1
+                                            from people
+                                            where workspace = :workspace and id = v.key and disabled_at is not null
+                                        )
                                     end
                                     and coalesce(s.value ->> '$.seen' >= questions.replied, 1)
                                 ),
@@ -405,6 +410,9 @@ where workspace = :workspace
                 )
         )
         when asker = :actor then 0
+        when exists (
+            select 1 from people where workspace = :workspace and id = :actor and disabled_at is not null
+        ) then 0
         when :kind = 'take' and taken_by <> :actor and taken_until > :now then 0
         when :kind = 'release' and not coalesce(taken_by = :actor and taken_until > :now, 0) then 0
         when :kind = 'put_back' and not exists (select 1 from json_each(aside) as a where a.key = :actor) then 0
@@ -608,7 +616,7 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
             join json_each(votes) as w on w.value = v.value
             where v.key = :actor and w.key = questions.outcome ->> '$.by'
         )
-        or exists (select 1 from people where workspace = :workspace and id = :actor and role = 'admin')
+        or exists (select 1 from people where workspace = :workspace and id = :actor and role = 'admin' and disabled_at is null)
     )
 returning id;
 
@@ -966,28 +974,29 @@ order by i.urgency, i.question_id
 limit :limit;
 
 -- name: looked_through
--- The last of the next `:looked` events before a number, if there are that many.
-select number, at
+-- The last of the next `:looked` events before a place, if there are that many.
+select "transaction", number, at
 from events indexed by events_by_workspace
-where workspace = :workspace and number < :before
-order by number desc
+where workspace = :workspace and ("transaction", place) < (:before_transaction, :before_number)
+order by "transaction" desc, place desc
 limit 1 offset :looked - 1;
 
 -- name: event_before
--- The last event up to a number.
-select number, at
+-- The last event up to a place.
+select "transaction", number, at
 from events indexed by events_by_workspace
-where workspace = :workspace and number <= :number
-order by number desc
+where workspace = :workspace and ("transaction", place) <= (:transaction, :number)
+order by "transaction" desc, place desc
 limit 1;
 
 -- name: settled
 -- A page of what has ended, newest first: a walk back over the events down to `:edge`, and from each that ended a
 -- question to its row.
-select e.number as place, q.*, 0 as overdue
+select e."transaction", e.number, q.*, 0 as overdue
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
-where e.workspace = :workspace and e.number < :before and e.number >= :edge
+where e.workspace = :workspace and (e."transaction", e.place) < (:before_transaction, :before_number)
+    and (e."transaction", e.place) >= (:edge_transaction, :edge_number)
     and e.kind in (select k.value from json_each(:kinds) as k)
     and (:since is null or e.at >= :since)
     and (:until is null or e.at < :until)
@@ -1037,8 +1046,31 @@ where e.workspace = :workspace and e.number < :before and e.number >= :edge
             )
         )
     )
-order by e.number desc
+order by e."transaction" desc, e.place desc
 limit :limit;
+
+-- name: looked_ahead
+-- The last of the next `:looked` events after a place, if there are that many.
+select "transaction", number, at
+from events indexed by events_by_workspace
+where workspace = :workspace and ("transaction", place) > (:after_transaction, :after_number)
+order by "transaction", place
+limit 1 offset :looked - 1;
+
+-- name: settled_rows
+-- What has ended after one event and up to another, oldest first, in the columns of an export.
+select
+    q.id, q.asker, q.conversation, q.topic, q.tool_call, q.trace, q.prompt, q.form, q.recipients, q.status, q.outcome,
+    q.votes, q.ruling, q.report, q.asked_at, q.settled_at, q.consumed_at, q.taken_back_at
+from events as e indexed by events_by_workspace
+cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
+where e.workspace = :workspace and (e."transaction", e.place) > (:after_transaction, :after_number)
+    and (e."transaction", e.place) <= (:edge_transaction, :edge_number)
+    and e.kind in (select k.value from json_each(:kinds) as k)
+    and (:since is null or e.at >= :since)
+    and (:until is null or e.at < :until)
+    and q.settled_at is not null
+order by e."transaction", e.place;
 
 -- name: endings
 -- How questions ended since an instant, newest first, in few words. The walk is as in `settled`.
@@ -1059,9 +1091,10 @@ select
     q.report ->> '$.ok' = 0 as failed
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
-where e.workspace = :workspace and e.number < :before and e.number >= :edge
+where e.workspace = :workspace and (e."transaction", e.place) < (:before_transaction, :before_number)
+    and (e."transaction", e.place) >= (:edge_transaction, :edge_number)
     and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned') and e.at >= :since
-order by e.number desc
+order by e."transaction" desc, e.place desc
 limit :limit;
 
 -- name: look_at
@@ -1108,48 +1141,51 @@ select count(*) as count from inbox where workspace = :workspace and asker = :as
 -- The events of one question.
 select * from events
 where workspace = :workspace and question_id = :question_id and question_id <> ''
-order by number;
+order by "transaction", place;
 
 -- name: histories
 -- The latest events of some kinds of several questions.
 select e.* from json_each(:ids) as i
 cross join events as e on e.workspace = :workspace and e.question_id = i.value and e.question_id <> ''
 where e.kind in (select k.value from json_each(:kinds) as k)
-order by e.number desc
+order by e."transaction" desc, e.place desc
 limit :limit;
 
 -- name: feed
 -- Events of a workspace's questions after a cursor.
 select * from events indexed by events_by_workspace
-where workspace = :workspace and number > :number and question_id <> ''
-order by number
+where workspace = :workspace and ("transaction", place) > (:transaction, :number) and question_id <> ''
+order by "transaction", place
 limit :limit;
 
 -- name: settled_since
 -- Which questions of a workspace were settled after a cursor. Writers take turns here, so that no event comes late.
-select question_id, number from events indexed by events_by_workspace
+select question_id, "transaction", number from events indexed by events_by_workspace
 where workspace = :workspace
-    and number > :number
+    and ("transaction", place) > (:transaction, :number)
     and question_id <> ''
     and kind in (select value from json_each(:kinds))
-order by number
+order by "transaction", place
 limit :limit;
 
 -- name: trail
 -- All events of a workspace after a cursor.
-select * from events where workspace = :workspace and number > :number order by number limit :limit;
+select * from events
+where workspace = :workspace and ("transaction", place) > (:transaction, :number)
+order by "transaction", place
+limit :limit;
 
 -- name: workspace_events
 -- The same of those that are not about a question.
 select * from events
-where workspace = :workspace and question_id = '' and number > :number
-order by number
+where workspace = :workspace and question_id = '' and ("transaction", place) > (:transaction, :number)
+order by "transaction", place
 limit :limit;
 
 -- name: search_workspace_events
 -- Those of them that are searched for, the newest first.
 select * from events
-where workspace = :workspace and question_id = '' and number < :number
+where workspace = :workspace and question_id = '' and ("transaction", place) < (:transaction, :number)
     and (
         :person is null or actor = :person
         or exists (select 1 from json_each(events.data, '$.people') as p where p.value = :person)
@@ -1157,12 +1193,12 @@ where workspace = :workspace and question_id = '' and number < :number
     and (:kind is null or kind = :kind)
     and (:since is null or at >= :since)
     and (:until is null or at < :until)
-order by number desc
+order by "transaction" desc, place desc
 limit :limit;
 
 -- name: feed_end
 -- The cursor of a workspace's last event.
-select coalesce(max(number), 0) as number from events where workspace = :workspace;
+select "transaction", number from events where workspace = :workspace order by "transaction" desc, place desc limit 1;
 
 -- name: queue_stats_of_questions
 -- How many pending questions were asked at or after each of these instants, which come as one JSON array.
@@ -1193,6 +1229,24 @@ order by since.key;
 -- name: queue_stats_of_deliveries
 -- How many deliveries there are of each status.
 select status, count(*) as count from (select status from deliveries limit :limit) group by status;
+
+-- name: oldest_due
+-- Since when the oldest delivery, or entry that may lead to one, is due; null if there is none.
+select min(at) as at from (
+    select min(due_at) as at from deliveries where due_at is not null
+    union all
+    select min(at) from outbox
+);
+
+-- name: askers_at_quota
+-- How many askers have as many pending questions as the quota allows.
+select count(*) as count from (
+    select 1
+    from (select workspace, asker from inbox where main limit :limit)
+    where :quota is not null
+    group by workspace, asker
+    having count(*) >= :quota
+);
 
 -- name: announce_listener
 -- Record that a process listens; it must do this again before the others forget it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,6 +11,15 @@ from functools import partial
 from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
+from handraise.backends.sql.feed_places import (
+    BEGINNING,
+    END,
+    Place,
+    cursor_of,
+    end_or_place,
+    place_of,
+    read_place,
+)
 from handraise.backends.sql.parameters import (
     callback_values,
     count_query,
@@ -69,6 +77,7 @@ from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
 from handraise.model.rulings import Ruling
 from handraise.model.search_words import SearchQuery
+from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, tool_of
 from handraise.model.timelines import steps_from_json
@@ -87,9 +96,11 @@ from handraise.ports import (
     QueueStats,
     SearchPage,
     SettledPage,
+    SettledRows,
     WaitingPage,
     WorkspaceEventSearch,
 )
+from handraise.ports.settled_filter import SettledFilter
 
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
 _WHILE_PENDING = {
@@ -105,10 +116,6 @@ _WHILE_PENDING = {
     "put_back": "put_back",
 }
 """The kinds of events of moves that leave a question pending; any other is a vote."""
-_CURSOR = re.compile(r"[0-9]{1,18}")
-_BEGINNING = -(2**63)
-"""So early that even an event that somebody inserts before the first one is in the feed."""
-_END = 2**63 - 1
 _LOOKED_AT = 1_000
 """How many events are read at once to find questions to remove."""
 _LOOKS = 64
@@ -134,10 +141,15 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> list[Inserted]:
             now, later, results = self._now(), _Later(connection), []
+            quotas = {
+                asker: _quota_of(connection, *asker, quota)
+                for asker in {(draft.workspace, draft.asker) for draft in drafts}
+            }
             for draft, values in zip(drafts, rows, strict=True):
-                if quota is not None or draft.topic is not None or draft.replaces is not None:
+                allowed = quotas[draft.workspace, draft.asker]
+                if allowed is not None or draft.topic is not None or draft.replaces is not None:
                     later.write()  # it depends on those before
-                results.append(_insert(connection, draft, values, now, quota=quota, later=later))
+                results.append(_insert(connection, draft, values, now, quota=allowed, later=later))
             later.write()
             return results
 
@@ -216,18 +228,47 @@ class SqliteStore:
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
-        place, values, begin = _place(after), settled_query(where, limit=limit), where.ending.begin
+        place, values, begin = end_or_place(after), settled_query(where, limit=limit), where.ending.begin
 
         def work(connection: sqlite3.Connection) -> SettledPage:
             before = place
             if after is None and begin is not None:
                 before = _first_event_at(connection, where.workspace, begin)
             edge = _look(connection, where.workspace, before)
-            rows = run(connection, "settled", before=before, edge=edge[0] if edge else 0, **values)
-            placed = [(str(row["place"]), stored_question(row)) for row in rows]
-            if edge is not None and where.ending.is_before(instant(edge[1])):
+            rows = run(connection, "settled", **_down_to(before, edge), **values)
+            placed = [(cursor_of(row), stored_question(row)) for row in rows]
+            if edge is not None and where.ending.is_before(instant(edge["at"])):
                 edge = None
-            return settled_page(placed, str(edge[0]) if edge else None, limit)
+            return settled_page(placed, cursor_of(edge) if edge else None, limit)
+
+        return await self._connections.read(work)
+
+    async def settled_rows(
+        self,
+        workspace: str,
+        *,
+        since: datetime | None,
+        until: datetime | None,
+        after: str | None,
+        limit: int,
+    ) -> SettledRows:
+        """Settled questions for an export; see the port."""
+        ending = SettledFilter(since=since, until=until)
+        place = BEGINNING if after is None else read_place(after)
+        values = {"workspace": workspace, "since": since, "until": until, "kinds": list(ending.kinds)}
+
+        def work(connection: sqlite3.Connection) -> SettledRows:
+            start = place
+            if after is None and ending.oldest is not None:
+                start = _first_event_at(connection, workspace, ending.oldest).before()
+            behind = start.named("after_")
+            ahead = run(connection, "looked_ahead", workspace=workspace, looked=limit, **behind)
+            edge = ahead[0] if ahead else None
+            upto = (END if edge is None else place_of(edge)).named("edge_")
+            rows = run(connection, "settled_rows", **behind, **upto, **values)
+            if edge is not None and ending.is_after(instant(edge["at"])):
+                edge = None
+            return SettledRows(list(map(_settled_row, rows)), cursor_of(edge) if edge else None)
 
         return await self._connections.read(work)
 
@@ -253,14 +294,14 @@ class SqliteStore:
         """How questions ended; see the port."""
 
         async def look(after: str | None, wanted: int) -> tuple[Sequence[Ending], Edge | None]:
-            before = _place(after)
+            before = end_or_place(after)
 
             def work(connection: sqlite3.Connection) -> tuple[Sequence[Ending], Edge | None]:
                 edge = _look(connection, workspace, before)
-                down_to = {"before": before, "edge": edge[0] if edge else 0, "since": since}
+                down_to = {**_down_to(before, edge), "since": since}
                 rows = run(connection, "endings", workspace=workspace, limit=wanted, **down_to)
                 found = [stored_ending(row) for row in rows]
-                return found, Edge(str(edge[0]), instant(edge[1])) if edge else None
+                return found, Edge(cursor_of(edge), instant(edge["at"])) if edge else None
 
             return await self._connections.read(work)
 
@@ -458,7 +499,7 @@ class SqliteStore:
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
         rows = await self._fetch("history", workspace=ref.workspace, question_id=ref.id)
-        return [stored_event(row, cursor=str(row["number"])) for row in rows]
+        return [stored_event(row, cursor=cursor_of(row)) for row in rows]
 
     async def histories(
         self, workspace: str, question_ids: Collection[str], *, kinds: Collection[EventKind], limit: int
@@ -467,23 +508,23 @@ class SqliteStore:
         rows = await self._fetch(
             "histories", workspace=workspace, ids=list(question_ids), kinds=list(kinds), limit=limit
         )
-        return [stored_event(row, cursor=str(row["number"])) for row in reversed(rows)]
+        return [stored_event(row, cursor=cursor_of(row)) for row in reversed(rows)]
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
         rows = await self._fetch(
-            "feed", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
+            "feed", workspace=workspace, limit=limit, **(read_place(after) if after else BEGINNING).named()
         )
-        return [stored_event(row, cursor=str(row["number"])) for row in rows]
+        return [stored_event(row, cursor=cursor_of(row)) for row in rows]
 
     async def trail(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[Event | WorkspaceEvent]:
         """All events that are to be sealed; see the port."""
         rows = await self._fetch(
-            "trail", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
+            "trail", workspace=workspace, limit=limit, **(read_place(after) if after else BEGINNING).named()
         )
-        return [stored_trail_line(row, str(row["number"])) for row in rows]
+        return [stored_trail_line(row, cursor_of(row)) for row in rows]
 
     async def workspace_events(
         self, workspace: str, *, after: str | None, limit: int
@@ -492,10 +533,10 @@ class SqliteStore:
         rows = await self._fetch(
             "workspace_events",
             workspace=workspace,
-            number=_place(after) if after else _BEGINNING,
             limit=limit,
+            **(read_place(after) if after else BEGINNING).named(),
         )
-        return [stored_change(row, cursor=str(row["number"])) for row in rows]
+        return [stored_change(row, cursor=cursor_of(row)) for row in rows]
 
     async def search_workspace_events(
         self, workspace: str, search: WorkspaceEventSearch, *, before: str | None, limit: int
@@ -504,19 +545,19 @@ class SqliteStore:
         rows = await self._fetch(
             "search_workspace_events",
             workspace=workspace,
-            number=_place(before) if before else _END,
+            **(read_place(before) if before else END).named(),
             person=search.person,
             kind=search.kind,
             since=None if search.since is None else micros(search.since),
             until=None if search.until is None else micros(search.until),
             limit=limit,
         )
-        return [stored_change(row, cursor=str(row["number"])) for row in rows]
+        return [stored_change(row, cursor=cursor_of(row)) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:
         """Where a workspace's events end now; see the port."""
         rows = await self._fetch("feed_end", workspace=workspace)
-        return str(rows[0]["number"])
+        return cursor_of(rows[0]) if rows else "0"
 
     async def settled_since(
         self, workspace: str, mark: str | None, *, limit: int
@@ -527,29 +568,31 @@ class SqliteStore:
         rows = await self._fetch(
             "settled_since",
             workspace=workspace,
-            number=_place(mark),
+            **read_place(mark).named(),
             kinds=json.dumps(sorted(SETTLING)),
             limit=limit + 1,
         )
-        last = str(rows[-1]["number"]) if rows else mark
+        last = cursor_of(rows[-1]) if rows else mark
         return [row["question_id"] for row in rows[:limit]], last if len(rows) <= limit else None
 
-    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
+    async def queue_stats(self, workspace: str | None = None, *, quota: int | None = None) -> QueueStats:
         """How many questions and deliveries wait; see the port."""
 
         def work(connection: sqlite3.Connection) -> QueueStats:
             now = self._now()
             since = [0 if math.isinf(age) else now - length(timedelta(seconds=age)) for age in AGES]
             counted: dict[str, Any] = {"since": since, "limit": _COUNTED}
-            if workspace is None:
-                pending = run(connection, "queue_stats_of_questions", **counted)
-                deliveries = run(connection, "queue_stats_of_deliveries", limit=_COUNTED)
-            else:
+            if workspace is not None:
                 pending = run(connection, "queue_stats_of_workspace", workspace=workspace, **counted)
-                deliveries = []
+                return QueueStats(pending=_by_age(pending), deliveries={})
+            deliveries = run(connection, "queue_stats_of_deliveries", limit=_COUNTED)
+            (due,) = run(connection, "oldest_due")
+            (full,) = run(connection, "askers_at_quota", quota=quota, limit=_COUNTED)
             return QueueStats(
-                pending=dict(zip(AGES, (row["count"] for row in pending), strict=True)),
+                pending=_by_age(run(connection, "queue_stats_of_questions", **counted)),
                 deliveries={row["status"]: row["count"] for row in deliveries},
+                oldest_due=0.0 if due["at"] is None else max((now - due["at"]) / 1_000_000, 0.0),
+                askers_at_quota=full["count"],
             )
 
         return await self._connections.read(work)
@@ -596,32 +639,53 @@ class SqliteStore:
         return now_by(self._clock)
 
 
-def _place(cursor: str | None) -> int:
-    """The number before which a walk back begins: that of a cursor, or else the end."""
-    if cursor is None:
-        return _END
-    if not _CURSOR.fullmatch(cursor):
-        raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
-    return int(cursor)
+def _first_event_at(connection: sqlite3.Connection, workspace: str, at: datetime) -> Place:
+    """The place of the first event at or after an instant, by halving: events are in the order of their times."""
 
+    def last_upto(place: Place) -> sqlite3.Row | None:
+        rows = run(connection, "event_before", workspace=workspace, **place.named())
+        return rows[0] if rows else None
 
-def _first_event_at(connection: sqlite3.Connection, workspace: str, at: datetime) -> int:
-    """The number of the first event at or after an instant, by halving: events are in the order of their times."""
-    low, high = 0, _END
+    # First the transaction, of which a store that was not copied has one, then the number in it.
+    low, high = -1, (newest["transaction"] if (newest := last_upto(END)) else 0)
     while high - low > 1:
         middle = (low + high) // 2
-        found = run(connection, "event_before", workspace=workspace, number=middle)
-        if found and instant(found[0]["at"]) >= at:
-            high = found[0]["number"]
+        found = last_upto(Place(middle, END.number))
+        if found and instant(found["at"]) >= at:
+            high = found["transaction"]
         else:
             low = middle
-    return high
+    transaction, low, high = high, 0, END.number
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = last_upto(Place(transaction, middle))
+        if found and found["transaction"] == transaction and instant(found["at"]) >= at:
+            high = found["number"]
+        else:
+            low = middle
+    return Place(transaction, high)
 
 
-def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite3.Row | None:
-    """The number and the instant of the last event that one walk reads; None if there are fewer events."""
-    rows = run(connection, "looked_through", workspace=workspace, before=before, looked=MAX_EVENTS_SCANNED)
+def _down_to(before: Place, edge: sqlite3.Row | None) -> dict[str, int]:
+    """The parameters of a walk back from before a place to an edge, or to the beginning."""
+    return {**before.named("before_"), **(BEGINNING if edge is None else place_of(edge)).named("edge_")}
+
+
+def _look(connection: sqlite3.Connection, workspace: str, before: Place) -> sqlite3.Row | None:
+    """The place and the instant of the last event that one walk reads; None if there are fewer events."""
+    down_from = before.named("before_")
+    rows = run(connection, "looked_through", workspace=workspace, looked=MAX_EVENTS_SCANNED, **down_from)
     return rows[0] if rows else None
+
+
+def _by_age(rows: Sequence[sqlite3.Row]) -> dict[float, int]:
+    return dict(zip(AGES, (row["count"] for row in rows), strict=True))
+
+
+def _settled_row(row: sqlite3.Row) -> SettledRow:
+    *texts, asked_at, settled_at, consumed_at, taken_back_at = row
+    later = (None if at is None else instant(at) for at in (consumed_at, taken_back_at))
+    return SettledRow._make((*texts, instant(asked_at), instant(settled_at), *later))
 
 
 class _Later:
@@ -655,6 +719,12 @@ class _Later:
             if rows:
                 run_many(self._connection, name, rows)
                 rows.clear()
+
+
+def _quota_of(connection: sqlite3.Connection, workspace: str, asker: str, quota: int | None) -> int | None:
+    """How many pending questions the asker may have; None for any number. `quota` counts if the workspace has none."""
+    [row] = run(connection, "quota_of", workspace=workspace, asker=asker, quota=quota)
+    return row["quota"] or None
 
 
 def _insert(

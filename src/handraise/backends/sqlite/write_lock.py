@@ -7,7 +7,6 @@ wait as soon as the lock is free, and releases the lock when a process and those
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +14,10 @@ from pathlib import Path
 
 from handraise.model.errors import StoreUnavailable
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ModuleNotFoundError:  # Windows has no flock
+    fcntl = None  # type: ignore[assignment]
 
 _GLANCE = 0.02
 """How often a writer that waits looks whether its write was given up."""
@@ -37,7 +38,7 @@ class WriteLock:
     @contextmanager
     def held(self, given_up: Callable[[], bool]) -> Iterator[None]:
         """Wait for the lock, or raise `StoreUnavailable` if the write was given up before."""
-        if sys.platform == "win32":  # no flock: SQLite's own back-off must be enough there
+        if fcntl is None:  # SQLite's own back-off must be enough there
             yield
             return
         file = self._opened()

@@ -32,6 +32,17 @@ _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 _AGENT = "DiscordBot (https://github.com/handraise/handraise, 1)"
 
 
+CONNECT: Mapping[str, Any] = {
+    "type": 1,
+    "name": "connect",
+    "description": "Connect this account with Handraise",
+    "options": [
+        {"type": 3, "name": "code", "description": "The code on your page in Handraise", "required": True}
+    ],
+}
+"""The command with which people connect their accounts."""
+
+
 class DiscordApi:
     """Calls the API as a bot.
 
@@ -44,6 +55,7 @@ class DiscordApi:
         self._token = token
         self._url = url.rstrip("/")
         self._rooms: dict[str, str] = {}
+        self._has_connect = False
         self._quiet_until = 0.0
 
     async def direct_message_room(self, user: str) -> str:
@@ -67,6 +79,14 @@ class DiscordApi:
     async def edit(self, room: str, message: str, body: Mapping[str, Any]) -> None:
         """Change a message of ours."""
         await self.call("PATCH", f"/channels/{room}/messages/{message}", body)
+
+    async def register_connect(self) -> None:
+        """Register the command with which people connect their accounts. The same one twice is one command."""
+        if self._has_connect:
+            return
+        application = id_in(await self.call("GET", "/applications/@me", {}))
+        await self.call("POST", f"/applications/{application}/commands", CONNECT)
+        self._has_connect = True
 
     async def follow_up(self, application: str, token: str, body: Mapping[str, Any]) -> None:
         """Send the answer that was promised after somebody did something."""

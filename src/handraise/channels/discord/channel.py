@@ -78,6 +78,10 @@ class Discord(ChatChannel[tuple[str, str], str]):
         self._key = read_key(public_key)
         self._incoming = InteractionHandler(api, replies, self._tasks)
 
+    async def register_connect(self) -> None:
+        """See `handraise.channels.account_links.ConnectCommand`."""
+        await self._api.register_connect()
+
     def _read_address(self, to: Json) -> tuple[str, str] | None:
         match to:
             case {"user": str(who), **rest} | {"channel": str(who), **rest} if not rest and is_id(who):
@@ -135,7 +139,11 @@ class Discord(ChatChannel[tuple[str, str], str]):
         except RequestConflict:
             return told(text_message(gettext(BEING_TAKEN)))
         except HandraiseError as error:
-            _log.warning("something from Discord could not be done: %s", type(error).__name__)
+            _log.warning(
+                "something from Discord could not be done: %s",
+                type(error).__name__,
+                extra={"event": "channel_input_failed"},
+            )
             return told(text_message(gettext(TRY_AGAIN)))
 
     async def _later(self, task: asyncio.Task[InteractionResult], payload: Mapping[str, Any]) -> None:

@@ -25,13 +25,18 @@ TITLE = 45
 _OPTION = 100
 _HINT = 100
 _ROW, _BUTTON, _SELECT, _TEXT, _SHOWN, _LABEL = 1, 2, 3, 4, 10, 18
-_GREY = 2
+_GREY, _LINK = 2, 5
 _SHORT, _LONG = 1, 2
 
 
 def button(reference: QuestionReference, text: str) -> Component:
     """A button. All are grey, so that nobody is nudged."""
     return {"type": _BUTTON, "style": _GREY, "label": plain(text, BUTTON), "custom_id": reference.text}
+
+
+def link_row(text: str, url: str) -> Component:
+    """A row with one button that opens a page."""
+    return row({"type": _BUTTON, "style": _LINK, "label": plain(text, BUTTON), "url": url})
 
 
 def row(*elements: Component) -> Component:

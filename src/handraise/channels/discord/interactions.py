@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from handraise.channels.account_links import ChatAccount
 from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.chat_flow import (
+    NOT_A_CODE,
     NOT_OURS,
     TRY_AGAIN,
     ChatFlow,
@@ -17,7 +19,8 @@ from handraise.channels.chat_flow import (
     submitted,
     written,
 )
-from handraise.channels.discord.api import EPHEMERAL, DiscordApi, is_id, message_of, text_message
+from handraise.channels.discord.api import CONNECT, EPHEMERAL, DiscordApi, is_id, message_of, text_message
+from handraise.channels.discord.components import link_row
 from handraise.channels.discord.messages import render_confirmation, render_outcome, render_question
 from handraise.channels.discord.modals import (
     answer_modal,
@@ -29,7 +32,7 @@ from handraise.channels.discord.modals import (
 )
 from handraise.channels.discord.references import QuestionReference, parse_reference, tag_of
 from handraise.channels.inbound_replies import Replies, ReplyResult
-from handraise.channels.payloads import InvalidPayload, object_in
+from handraise.channels.payloads import InvalidPayload, list_in, object_in
 from handraise.model.forms import Approval
 from handraise.model.questions import Question
 from handraise.model.thread_messages import MessageKind
@@ -38,7 +41,7 @@ from handraise.presentation.translation import gettext
 CHANNEL = "discord"
 SIGNED = "discord-signature"
 """The evidence for what came: Discord signed it."""
-PING, PRESSED, SUBMITTED = 1, 3, 5
+PING, COMMAND, PRESSED, SUBMITTED = 1, 2, 3, 5
 _SAYS, _SAYS_LATER, _STAYS, _REPLACES, _OPENS = 4, 5, 6, 7, 9
 LATER = {"type": _SAYS_LATER, "data": {"flags": EPHEMERAL}}
 """Promises that something will be said to this person."""
@@ -82,6 +85,8 @@ class InteractionHandler:
         Raises `InvalidPayload` if it makes no sense, and a desk's error if it could not be done now.
         """
         kind, data, message = payload.get("type"), object_in(payload, "data"), object_in(payload, "message")
+        if kind == COMMAND:
+            return self._connect(payload, data)
         sender = _read_sender(payload) if kind in (PRESSED, SUBMITTED) else None
         reference = parse_reference(data.get("custom_id"))
         if sender is None or reference is None:
@@ -109,6 +114,24 @@ class InteractionHandler:
         await self._redraw(payload.get("channel_id"), message.get("id"), result, is_written=is_written)
         is_seen = kind == PRESSED and result.kind == "taken" and result.has_ended
         return told(text_message(result.text), _STAYS if is_seen else _SAYS)
+
+    def _connect(self, payload: Mapping[str, Any], data: Mapping[str, Any]) -> InteractionResult:
+        """Answer a code with the link that connects this account. Nobody else sees it."""
+        if data.get("name") != CONNECT["name"]:
+            return told(text_message(gettext(NOT_OURS)))
+        sender = _read_sender(payload)
+        given = [each for each in list_in(data, "options") if isinstance(each, dict)]
+        code = next((each.get("value") for each in given if each.get("name") == "code"), None)
+        user = object_in(object_in(payload, "member"), "user") or object_in(payload, "user")
+        name = user.get("global_name") or user.get("username")
+        account = ChatAccount(
+            CHANNEL, sender.identity, {"user": sender.identity}, name if isinstance(name, str) else ""
+        )
+        said = self._flow.connect(code, account, "Discord") if isinstance(code, str) else None
+        if said is None:
+            return told(text_message(gettext(NOT_A_CODE)))
+        rows = [] if said.url is None else [link_row(gettext("Connect"), said.url)]
+        return told(text_message(said.text, rows))
 
     async def _redraw(self, room: object, message: object, result: ReplyResult, *, is_written: bool) -> None:
         """Show in a message that was pressed too late how its question ended, or what was written since."""

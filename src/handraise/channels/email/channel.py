@@ -35,9 +35,10 @@ from handraise.channels.email.mime import build_mail, id_host
 from handraise.channels.email.reply_address import ReplyAddress, ReplyAddresses, Token
 from handraise.channels.email.reply_parser import Marks, fresh_text
 from handraise.channels.email.server_urls import MailServer, address_in
-from handraise.channels.email.smtp import SmtpRelay
+from handraise.channels.email.transport import MailTransport
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, is_message
 from handraise.channels.message_texts import heading_of, tells_several, why_now
+from handraise.channels.oauth_tokens import AccessTokens
 from handraise.channels.sent_files import files_of
 from handraise.channels.typed_messages import read_message
 from handraise.model.deliveries import Reason
@@ -66,7 +67,6 @@ _V = TypeVar("_V")
 _PATIENCE = timedelta(days=2)
 _MOST_REMEMBERED = 10_000
 _MOST_TOLD = 5
-_MOST_ATTACHED = 5_000_000
 _MOST_CLAIMS = 5
 _TOLD_WITHIN = 3_600.0
 
@@ -75,26 +75,26 @@ _TOLD_WITHIN = 3_600.0
 async def open_email(
     replies: Replies,
     *,
-    smtp: MailServer,
+    transport: MailTransport,
     sender: Address,
     host: str,
     reply_to: str | None = None,
     keys: Sequence[bytes] = (),
     imap: MailServer | None = None,
+    imap_tokens: AccessTokens | None = None,
     inbound_secret: bytes | None = None,
     authserv_id: str | None = None,
     verify: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Email]:
-    """E-mail through these servers, for as long as this context lasts.
+    """E-mail sent this way, for as long as this context lasts.
 
     `host` is ours, for the ids of mails. Replies go to `reply_to` with a code made with `key`, and are fetched over
-    IMAP or posted here with a signature. With `authserv_id`, the receiving server must have found that the sender's
+    IMAP, with a token if there are `imap_tokens`, or posted here with a signature. With `authserv_id`, the receiving server must have found that the sender's
     domain sent them. `verify` says whose certificates are trusted, if not the system's.
     """
     channel = Email(
         replies,
-        SmtpRelay(smtp, verify=verify),
-        rate_limit_key=f"email {smtp.host.lower()}:{smtp.port}",
+        transport,
         sender=sender,
         host=id_host(host),
         addresses=ReplyAddresses(reply_to, *keys) if reply_to is not None and keys else None,
@@ -103,7 +103,8 @@ async def open_email(
     )
     async with AsyncExitStack() as stack:
         if imap is not None:
-            await stack.enter_async_context(mailbox_reader(imap, channel.take, verify=verify))
+            reader = mailbox_reader(imap, channel.take, tokens=imap_tokens, verify=verify)
+            await stack.enter_async_context(reader)
         yield channel
 
 
@@ -117,9 +118,8 @@ class Email:
     def __init__(
         self,
         replies: Replies,
-        relay: SmtpRelay,
+        transport: MailTransport,
         *,
-        rate_limit_key: str,
         sender: Address,
         host: str,
         addresses: ReplyAddresses | None = None,
@@ -128,8 +128,7 @@ class Email:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._replies = replies
-        self._relay = relay
-        self._rate_limit_key = rate_limit_key
+        self._transport = transport
         self._sender = sender
         self._host = host
         self._addresses = addresses
@@ -140,8 +139,8 @@ class Email:
         self._tellings: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
 
     def rate_limit_key(self, to: Json) -> str | None:
-        """The mail server, which is the same for everybody."""
-        return None if address_in(to) is None else self._rate_limit_key
+        """What delivers the mails, which is the same for everybody."""
+        return None if address_in(to) is None else self._transport.rate_limit_key
 
     async def send(self, message: Message) -> Json:
         """Send a question, or several that waited."""
@@ -161,17 +160,17 @@ class Email:
         )
         rendered = render_question(message, notice, how=how, server=self._host)
         name = self._id(message.id, back)
-        await self._mail(
+        given = await self._mail(
             message.to,
             rendered,
             id=name,
             at=message.at,
-            reply_to=None if back is None else back.address,
+            back=back,
             thread=self._thread(notice.question),
             files=await self._files(notice),
         )
         shown: list[Json] = [rendered.subject, rendered.text, rendered.html]
-        return {"questions": 1, "id": name, "shown": digest(shown)}
+        return {"questions": 1, "id": given or name, "shown": digest(shown)}
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Follow a mail up with how its question ended and what came of it; a mail about several is left as it is."""
@@ -187,7 +186,7 @@ class Email:
             id=self._id(f"{message.id}.{'ended' if report is None else 'reported'}", back),
             at=ended.at if report is None else report.at,
             # The writer of a late reply is told that it is late.
-            reply_to=None if back is None else back.address,
+            back=back,
             in_reply_to=sent.get("id") or self._id(message.id, back),
             thread=self._thread(notice.question),
         )
@@ -227,9 +226,9 @@ class Email:
                 return True
             return await self._take(mail, *found)
         except InvalidPayload as error:
-            _log.info("a mail was passed over: %s", error)
+            _log.info("a mail was passed over: %s", error, extra={"event": "mail_passed_over"})
         except (StoreUnavailable, RequestConflict, DeskClosed) as error:
-            _log.warning("a reply by mail waits: %s", error)
+            _log.warning("a reply by mail waits: %s", error, extra={"event": "mail_waits"})
             return False
         return True
 
@@ -246,7 +245,8 @@ class Email:
                 continue
             if self._authserv_id is not None and not passes(mail, self._authserv_id):
                 _log.warning(
-                    "a reply by mail was passed over: its sender's domain was not found to have sent it"
+                    "a reply by mail was passed over: its sender's domain was not found to have sent it",
+                    extra={"event": "mail_passed_over"},
                 )
                 return None
             return token, recipient
@@ -315,11 +315,16 @@ class Email:
             auto="auto-replied",
             reply_to=None if back is None else back.address,
             in_reply_to=mail.message_id,
+            references=self._references(back),
         )
         try:
-            await self._relay.hand_over(written, sender=self._sender.addr_spec, to=mail.sender)
+            await self._transport.hand_over(written, sender=self._sender.addr_spec, to=mail.sender)
         except NotSent as error:
-            _log.warning("somebody could not be told what came of their reply: %s", error)
+            _log.warning(
+                "somebody could not be told what came of their reply: %s",
+                error,
+                extra={"event": "mail_reply_not_sent"},
+            )
             return not error.again
         _remember(self._told, mail.id, None)
         times, until = self._tellings.get(asked, (0, self._now() + _TOLD_WITHIN))
@@ -341,11 +346,11 @@ class Email:
         *,
         id: str,  # noqa: A002 -- a Message-ID, without its brackets
         at: datetime,
-        reply_to: str | None = None,
+        back: ReplyAddress | None = None,
         in_reply_to: str | None = None,
         thread: str | None = None,
         files: Sequence[tuple[str, bytes]] = (),
-    ) -> None:
+    ) -> str | None:
         to = address_in(given)
         if to is None:
             raise NotSent("that is no e-mail address", again=False)
@@ -356,17 +361,17 @@ class Email:
             id=id,
             at=at,
             auto="auto-generated",
-            reply_to=reply_to,
+            reply_to=None if back is None else back.address,
             in_reply_to=in_reply_to,
-            thread=thread,
+            references=[*([] if thread is None else [thread]), *self._references(back)],
             files=files,
         )
-        await self._relay.hand_over(mail, sender=self._sender.addr_spec, to=to)
+        return await self._transport.hand_over(mail, sender=self._sender.addr_spec, to=to)
 
     async def _files(self, notice: Notice) -> Sequence[tuple[str, bytes]]:
         """The files that a mail brings along, unless they are too large."""
         files = files_of(notice)
-        if not files or sum(each.size for each in files) > _MOST_ATTACHED:
+        if not files or sum(each.size for each in files) > self._transport.most_attached:
             return ()
         try:
             return [(each.name, await self._replies.read_file(notice.question, each)) for each in files]
@@ -380,6 +385,10 @@ class Email:
 
     def _id(self, name: str, back: ReplyAddress | None) -> str:
         return f"{name}{f'.{back.place}' if back and back.place else ''}@{self._host}"
+
+    def _references(self, back: ReplyAddress | None) -> Sequence[str]:
+        """What a reply must name that is in no address: services may give a mail another id, and keep these."""
+        return [f"reply.{back.place}@{self._host}"] if back and back.place else []
 
     def _thread(self, question: Question) -> str:
         """What all mails about a question refer to."""

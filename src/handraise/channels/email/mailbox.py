@@ -17,7 +17,10 @@ from typing import Literal, TypeVar, TypeVarTuple
 
 from handraise.channels.email.inbound_mail import LARGEST
 from handraise.channels.email.server_urls import MailServer
+from handraise.channels.oauth_tokens import AccessTokens
 from handraise.model.errors import MissingExtra
+from handraise.model.visible import visible_line
+from handraise.ports.channel import NotSent
 
 try:
     from imap_tools.errors import ImapToolsError
@@ -38,15 +41,22 @@ _IDLE_SECONDS = 15.0
 _AGAIN_SECONDS = 5.0
 _POLL_SECONDS = 20.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_FAILURES = (ImapToolsError, imaplib.IMAP4.error, OSError)
+_FAILURES = (ImapToolsError, imaplib.IMAP4.error, OSError, NotSent)
+_LONGEST_SAID = 200
+_PASSING = "[UNAVAILABLE]"
+"""What a server says that cannot check a token now."""
 
 
 @asynccontextmanager
 async def mailbox_reader(
-    server: MailServer, take: Take, *, verify: ssl.SSLContext | None = None
+    server: MailServer,
+    take: Take,
+    *,
+    tokens: AccessTokens | None = None,
+    verify: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """Read a mailbox for as long as this context lasts."""
-    reader = _Reader(server, take, verify)
+    """Read a mailbox for as long as this context lasts. With `tokens`, the user has no password (XOAUTH2)."""
+    reader = _Reader(server, take, tokens, verify)
     task = asyncio.create_task(reader.run(), name="handraise reads mail")
     try:
         yield
@@ -56,12 +66,44 @@ async def mailbox_reader(
         await reader.close()
 
 
+class MailboxUnavailable(Exception):
+    """A mailbox cannot be opened; the text says why."""
+
+
+class _TokenRefused(Exception):
+    """A mail server does not accept an access token; the text is what it says."""
+
+
+async def check_mailbox(
+    server: MailServer, *, tokens: AccessTokens | None = None, verify: ssl.SSLContext | None = None
+) -> None:
+    """Connect, sign in and open the folder; raises `MailboxUnavailable`. No mail is read."""
+    reader = _Reader(server, _take_none, tokens, verify)
+    try:
+        await reader.connect()
+    except _FAILURES as error:
+        raise MailboxUnavailable(str(error) or type(error).__name__) from None
+    finally:
+        await reader.close()
+
+
+async def _take_none(_: bytes) -> bool:
+    return False
+
+
 class _Reader:
     """Works on one connection at a time, in its own thread."""
 
-    def __init__(self, server: MailServer, take: Take, verify: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        server: MailServer,
+        take: Take,
+        tokens: AccessTokens | None,
+        verify: ssl.SSLContext | None,
+    ) -> None:
         self._server = server
         self._take = take
+        self._tokens = tokens
         self._verify = verify
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="handraise mailbox")
         self._box: BaseMailBox | None = None
@@ -72,7 +114,7 @@ class _Reader:
         pause = _FIRST_PAUSE
         while True:
             try:
-                await self._there(self._connect)
+                await self.connect()
                 while True:
                     standing = await self._read_new()
                     pause = _FIRST_PAUSE
@@ -82,12 +124,42 @@ class _Reader:
                             _AGAIN_SECONDS if standing == "some must come again" else _IDLE_SECONDS
                         )
             except _FAILURES as error:
-                _log.warning("the mailbox cannot be read (%s); trying again", type(error).__name__)
+                # Only our own errors have texts without anything of the server's or of the user's.
+                why = str(error) if isinstance(error, NotSent) else type(error).__name__
+                _log.warning(
+                    "the mailbox cannot be read (%s); trying again",
+                    why,
+                    extra={"event": "mailbox_unreachable"},
+                )
             except Exception as error:  # noqa: BLE001 -- replies depend on this task
-                _log.error("reading mail failed; trying again", exc_info=error)
+                _log.error(
+                    "reading mail failed; trying again", exc_info=error, extra={"event": "mailbox_failed"}
+                )
             await self._there(self._close)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def connect(self) -> None:
+        """Connect, sign in and open the folder. If the server refuses a token, another one is tried once."""
+        if self._tokens is None:
+            await self._there(self._connect, None)
+            return
+        try:
+            await self._connect_with_token(self._tokens)
+        except _TokenRefused:
+            try:
+                await self._connect_with_token(self._tokens)
+            except _TokenRefused as refused:
+                raise NotSent(f"the mail server refuses the token of this user: {refused}") from None
+
+    async def _connect_with_token(self, tokens: AccessTokens) -> None:
+        token = await tokens.token()
+        try:
+            await self._there(self._connect, token)
+        except _TokenRefused:
+            tokens.refuse(token)
+            await self._there(self._close)
+            raise
 
     async def close(self) -> None:
         """Stop the thread and what it waits for."""
@@ -110,7 +182,11 @@ class _Reader:
             try:
                 done = raw is None or await self._take(raw)
             except Exception as error:  # noqa: BLE001 -- one mail must not keep others from being read
-                _log.error("a mail could not be dealt with; it stays unread", exc_info=error)
+                _log.error(
+                    "a mail could not be dealt with; it stays unread",
+                    exc_info=error,
+                    extra={"event": "mail_failed"},
+                )
                 self._failed.add(uid)
                 continue
             again = again or not done
@@ -130,7 +206,7 @@ class _Reader:
     async def _there(self, work: Callable[[*_Given], _T], *given: *_Given) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
 
-    def _connect(self) -> None:
+    def _connect(self, token: str | None) -> None:
         server = self._server
         # Without our own context, nobody would check the certificate.
         kinds = {"tls": MailBox, "starttls": MailBoxStartTls}
@@ -141,7 +217,11 @@ class _Reader:
         )
         self._box = box
         self._failed = set()
-        box.login(server.user or "", server.password or "", initial_folder=server.folder)
+        if token is None:
+            box.login(server.user or "", server.password or "", initial_folder=server.folder)
+        else:
+            _show_token(box, server.user or "", token)
+            box.folder.set(server.folder)
         # Servers say after the login what else they can do.
         box.client.capabilities = tuple(box.client.capability()[1][0].decode().upper().split())
 
@@ -179,3 +259,21 @@ class _Reader:
         if box is not None:
             with suppress(OSError):
                 box.client.shutdown()
+
+
+def _show_token(box: BaseMailBox, user: str, token: str) -> None:
+    shown = f"user={user}\x01auth=Bearer {token}\x01\x01".encode()
+
+    def answer(challenge: bytes) -> bytes:
+        # A server that refuses says why in a challenge, and waits for an empty answer.
+        return b"" if challenge else shown
+
+    try:
+        box.client.authenticate("XOAUTH2", answer)
+    except imaplib.IMAP4.abort:
+        raise
+    except imaplib.IMAP4.error as error:
+        said = visible_line(" ".join(str(error).split()))[:_LONGEST_SAID]
+        if _PASSING in said.upper():
+            raise
+        raise _TokenRefused(said) from None

@@ -31,12 +31,12 @@ def build_mail(
     auto: Literal["auto-generated", "auto-replied"],
     reply_to: str | None = None,
     in_reply_to: str | None = None,
-    thread: str | None = None,
+    references: Sequence[str] = (),
     files: Sequence[tuple[str, bytes]] = (),
 ) -> bytes:
     """A mail with a text and its HTML; the same arguments always give the same bytes.
 
-    `thread` is what all mails about the same thing refer to, so that they are shown together. `files` are attached with their
+    `references` are what all mails about the same thing refer to, so that they are shown together. `files` are attached with their
     names, as bytes of no known type.
     """
     mail = EmailMessage(policy=_POLICY)
@@ -58,8 +58,8 @@ def build_mail(
         part.add_header("Content-Disposition", "attachment", filename=("utf-8", "", name))
     if files:
         mail.set_boundary(f"=_files_{hashlib.sha256(id.encode()).hexdigest()[:40]}")
-    references = [each for each in (thread, in_reply_to) if each is not None]
-    ids = {"Message-ID": [id], "In-Reply-To": [in_reply_to] if in_reply_to else [], "References": references}
+    answered = [in_reply_to] if in_reply_to else []
+    ids = {"Message-ID": [id], "In-Reply-To": answered, "References": [*references, *answered]}
     headers = [*(_id_header(*each) for each in ids.items()), _subject_header(rendered.subject)]
     return b"".join(headers) + mail.as_bytes()
 

@@ -25,7 +25,10 @@ _PORTS |= {("imap", "tls"): 993, ("imap", "starttls"): 143, ("imap", "none"): 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """A server to send through or to fetch from. `folder` is where replies come in."""
+    """A server to send through or to fetch from. `folder` is where replies come in.
+
+    A user without a password signs in with an access token.
+    """
 
     host: str
     port: int
@@ -33,6 +36,11 @@ class MailServer:
     user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     folder: str = "INBOX"
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether the user signs in with an access token."""
+        return self.user is not None and self.password is None
 
 
 def read_server(text: str, kind: Literal["smtp", "imap"]) -> MailServer:
@@ -62,8 +70,12 @@ def read_server(text: str, kind: Literal["smtp", "imap"]) -> MailServer:
             raise ValueError(f"tls can be starttls or none, with {kind}://")
     if wanted:
         raise ValueError("only tls can be said behind the question mark")
-    if (url.username is None) != (url.password is None):
-        raise ValueError("a user needs a password, and a password a user")
+    if url.username == "":
+        raise ValueError("a password needs a user")
+    if url.password == "":
+        raise ValueError(
+            "an empty password can be left out with its colon, if the user signs in with a token"
+        )
     return MailServer(
         host=host,
         port=port or _PORTS[kind, security],

@@ -13,11 +13,14 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from handraise.channels.http_errors import answer_to, exchange, refusal
-from handraise.channels.payloads import as_json
+from handraise.channels.account_links import ChatAccount
+from handraise.channels.http_errors import Refused, answer_to, exchange, refusal
+from handraise.channels.payloads import as_json, object_in
 from handraise.channels.slack.blocks import Block, escaped, line, rich, words
+from handraise.model.identities import fold_email
 from handraise.ports.channel import NotSent
 
+CHANNEL = "slack"
 _FINAL = frozenset(
     {
         "cannot_dm_bot",
@@ -82,6 +85,40 @@ class SlackApi:
         """Call a method that takes a form, as those do that only read; raises `NotSent`."""
         body = urlencode(fields, errors="replace").encode()
         return await self._post(method, body, "application/x-www-form-urlencoded")
+
+    async def name_of(self, user: str) -> str:
+        """What somebody calls themselves; nothing if we may not read it (`users:read`)."""
+        try:
+            found = await self.read("users.info", user=user)
+        except NotSent:
+            return ""
+        name = object_in(object_in(found, "user"), "profile").get("real_name")
+        return name if isinstance(name, str) else ""
+
+    async def find_account(self, email: str) -> ChatAccount | None:
+        """The member of our team with this e-mail address; raises `NotSent`. Needs `users:read.email`.
+
+        Bots, people who have left, and people of other teams are nobody. An address that Slack has not confirmed is none.
+        """
+        try:
+            found = await self.read("users.lookupByEmail", email=email)
+        except Refused as refused:
+            if refused.why == "users_not_found":
+                return None
+            raise
+        user, home = object_in(found, "user"), await self.bot_identity()
+        profile = object_in(user, "profile")
+        same = fold_email(str(profile.get("email"))) == fold_email(email)
+        unfit = user.get("deleted") or user.get("is_bot") or user.get("is_stranger")
+        if (
+            not isinstance(id_ := user.get("id"), str)
+            or user.get("team_id") != home.team
+            or user.get("is_email_confirmed") is False
+            or unfit
+            or not same
+        ):
+            return None
+        return ChatAccount(CHANNEL, id_, {"user": id_}, str(profile.get("real_name") or ""))
 
     async def upload(self, name: str, data: bytes) -> str:
         """Upload a file that nobody can see yet, and return its id; raises `NotSent`."""

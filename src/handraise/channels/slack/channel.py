@@ -17,10 +17,9 @@ from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import InvalidPayload, read_object
 from handraise.channels.sent_files import SentFile
-from handraise.channels.slack.api import SlackApi
+from handraise.channels.slack.api import CHANNEL, SlackApi
 from handraise.channels.slack.blocks import Block
 from handraise.channels.slack.interactions import (
-    CHANNEL,
     InteractionHandler,
     body_of,
     outcome_body,

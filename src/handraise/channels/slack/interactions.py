@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from handraise.channels.account_links import ChatAccount, read_code
 from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.chat_flow import (
     NOT_OURS,
@@ -23,9 +24,9 @@ from handraise.channels.chat_flow import (
 from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies, ReplyResult
 from handraise.channels.payloads import InvalidPayload, list_in, object_in
-from handraise.channels.slack.api import SlackApi, text_message
+from handraise.channels.slack.api import CHANNEL, SlackApi, text_message
 from handraise.channels.slack.block_texts import difference
-from handraise.channels.slack.blocks import Block
+from handraise.channels.slack.blocks import Block, line, link, rich
 from handraise.channels.slack.messages import (
     Rendered,
     offered,
@@ -59,7 +60,6 @@ from handraise.model.questions import Question
 from handraise.ports.channel import Notice
 from handraise.presentation.translation import gettext, gettext_noop
 
-CHANNEL = "slack"
 _LONGEST_ID = 150
 _OPENING = frozenset({"answer", "decline", "send_back", "reason", "change"})
 """The buttons that open a view."""
@@ -195,6 +195,9 @@ class InteractionHandler:
         if event.get("user") == bot:
             return
         is_direct = event.get("channel_type") == "im"
+        if is_direct and read_code(text) is not None:
+            await self._connect(event, text, sender)
+            return
         if not isinstance(thread, str) or thread == event.get("ts"):
             if is_direct:
                 self._tasks.begin(self._say(event, str(event.get("ts")), gettext(_IN_THREAD)))
@@ -213,6 +216,17 @@ class InteractionHandler:
             extra = {"by": sender.identity, "id": str(event.get("ts")), "text": answer, "ts": thread}
             self._tasks.begin(self._say(event, thread, *_offer(result, extra)))
             await self._redraw(channel, thread, result)
+
+    async def _connect(self, event: Mapping[str, Any], text: str, sender: Sender) -> None:
+        """Answer a code with the link that connects this account."""
+        account = None
+        if ":" not in sender.identity:
+            name = await self._api.name_of(sender.identity)
+            account = ChatAccount(CHANNEL, sender.identity, {"user": sender.identity}, name)
+        told = self._flow.connect(text, account, "Slack")
+        if told is not None:
+            more = [] if told.url is None else [rich(line(link(told.url, gettext("Connect"))))]
+            self._tasks.begin(self._say(event, str(event.get("ts")), told.text, more))
 
     async def _read_sender(self, payload: Mapping[str, Any], evidence: str) -> Sender:
         """Who did something: the member id, with the team before it if that is another one."""

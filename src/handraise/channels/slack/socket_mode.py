@@ -61,10 +61,18 @@ class Socket:
                     continue
                 except NotSent as error:
                     after = error.after.total_seconds() if error.after else 0.0
-                    _log.warning("Slack gives no connection (%s); trying again", error)
+                    _log.warning(
+                        "Slack gives no connection (%s); trying again",
+                        error,
+                        extra={"event": "channel_unreachable"},
+                    )
                 except (OSError, TimeoutError, WebSocketException) as error:
                     after = 0.0
-                    _log.warning("the connection to Slack failed (%s); trying again", type(error).__name__)
+                    _log.warning(
+                        "the connection to Slack failed (%s); trying again",
+                        type(error).__name__,
+                        extra={"event": "channel_unreachable"},
+                    )
                 if self._connected.is_set():
                     failures = 0
                 self._connected.clear()
@@ -142,7 +150,9 @@ class Socket:
             reply = await self._take(envelope["payload"])
         except Exception as error:  # noqa: BLE001 -- whatever is in one envelope, the next one counts
             _log.warning(
-                "something from Slack could not be done (%s); it may come again", type(error).__name__
+                "something from Slack could not be done (%s); it may come again",
+                type(error).__name__,
+                extra={"event": "channel_input_failed"},
             )
             return
         answer: dict[str, Any] = {"envelope_id": envelope["envelope_id"]}

@@ -12,6 +12,7 @@ import httpx2
 
 from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.inbound_replies import Replies
+from handraise.channels.oauth_tokens import AccessTokens, ClientCredentials
 from handraise.channels.payloads import InvalidPayload, object_in, read_object
 from handraise.channels.teams.card_elements import CARD, Element
 from handraise.channels.teams.cards import (
@@ -21,7 +22,7 @@ from handraise.channels.teams.cards import (
     seen_in_card,
     summary_of,
 )
-from handraise.channels.teams.connector import Connector, Credentials
+from handraise.channels.teams.connector import Connector
 from handraise.channels.teams.interactions import InteractionHandler
 from handraise.channels.teams.references import (
     CHANNEL,
@@ -65,16 +66,16 @@ async def open_teams(
     system's.
     """
     async with httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=False, verify=verify or True) as client:
-        credentials = Credentials(
+        tokens = AccessTokens(
             client,
-            app_id=app_id,
-            secret=app_secret,
+            ClientCredentials(app_id, app_secret),
             token_url=f"{login_url.rstrip('/')}/{tenant}/oauth2/v2.0/token",
             scope=f"{issuer}/.default",
+            issuer="Microsoft",
         )
         codes = SeenCodes(app_secret)
         teams = Teams(
-            Connector(client, credentials, app_id),
+            Connector(client, tokens, app_id),
             Tokens(client, audience=app_id, issuer=issuer, metadata_url=metadata_url),
             InteractionHandler(replies, Threads(replies, workspace), tenant, codes),
             Services(service_urls),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from handraise.channels.account_links import ChatAccount
 from handraise.channels.chat_flow import (
     BEING_TAKEN,
     NOT_OURS,
@@ -149,6 +150,10 @@ class InteractionHandler:
         if not alone and not _mentions_us(activity):
             return None
         sender = self._read_sender(activity)
+        if alone:
+            told = self._flow.connect(_typed(activity, text), _account(activity, sender), "Teams")
+            if told is not None:
+                return told.with_url
         reference = await self._threads.find(sender.identity, conversation.get("id"), _answered(activity))
         if reference is None:
             return gettext(WHICH_QUESTION)
@@ -247,6 +252,15 @@ def _step(question: Question, verb: str, reference: QuestionReference) -> Elemen
     else:
         asked = gettext("You answer no. It counts as soon as it is sent.")
     return confirmation_card(question, url, asked, gettext("Send"), verb)
+
+
+def _account(activity: Mapping[str, Any], sender: Sender) -> ChatAccount | None:
+    """The account of somebody of our own tenant."""
+    name = object_in(activity, "from").get("name")
+    if not is_id(sender.identity):
+        return None
+    named = name if isinstance(name, str) else ""
+    return ChatAccount(CHANNEL, sender.identity, {"user": sender.identity}, named)
 
 
 def _text_response(text: str) -> Element:

@@ -118,7 +118,11 @@ class Tokens:
             metadata = await self._json(self._metadata_url)
             self._keys = _keys_in(await self._json(_address_in(metadata, like=self._metadata_url)))
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-            _log.warning("the keys of Microsoft cannot be had (%s)", type(error).__name__)
+            _log.warning(
+                "the keys of Microsoft cannot be had (%s)",
+                type(error).__name__,
+                extra={"event": "channel_unreachable"},
+            )
             return
         self._fetched = self._clock()
 

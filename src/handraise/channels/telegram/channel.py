@@ -154,7 +154,11 @@ async def _register(api: BotApi, base_url: str, secret: str) -> None:
         try:
             await api.call("setWebhook", body)
         except NotSent as failed:
-            _log.warning("Telegram could not be told where to send answers (%s); trying again", failed)
+            _log.warning(
+                "Telegram could not be told where to send answers (%s); trying again",
+                failed,
+                extra={"event": "channel_unreachable"},
+            )
             after = failed.after.total_seconds() if failed.after else 0.0
             await asyncio.sleep(max(pause * random.uniform(0.5, 1.0), after))  # noqa: S311 -- only to spread them
             pause = min(pause * 2, _LONGEST_PAUSE)

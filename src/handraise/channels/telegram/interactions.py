@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from handraise.channels import chat_flow
+from handraise.channels.account_links import ChatAccount
 from handraise.channels.chat_flow import (
     NOT_OURS,
     TRY_AGAIN,
@@ -191,6 +192,12 @@ class InteractionHandler:
         if sender is None or not _is_typed(message):
             return
         text, parent = message.get("text"), object_in(message, "reply_to_message")
+        if isinstance(text, str) and not sender.in_room:
+            account = ChatAccount(CHANNEL, sender.identity, {"chat": sender.user}, sender.name)
+            told = self._flow.connect(text, account, "Telegram")
+            if told is not None:
+                await self._say(sender, message, told.with_url)
+                return
         mine = object_in(parent, "from").get("id") == self._api.bot
         reference = self._references.read_link(parent) if mine else None
         if reference is None:

@@ -57,7 +57,8 @@ class Poller:
                 elif "webhook" in refused.why.lower():
                     _log.warning(
                         "Telegram sends what people answer to a webhook of this bot; delete that, "
-                        "or set HANDRAISE_TELEGRAM_WEBHOOK_SECRET"
+                        "or set HANDRAISE_TELEGRAM_WEBHOOK_SECRET",
+                        extra={"event": "channel_misconfigured"},
                     )
                     await asyncio.sleep(_LONGEST_PAUSE)
                 else:
@@ -104,17 +105,28 @@ class Poller:
             # Another process is handling it. If it fails, it comes to us again.
             return False
         except (StoreUnavailable, DeskClosed) as error:
-            _log.warning("something from Telegram could not be done yet (%s)", type(error).__name__)
+            _log.warning(
+                "something from Telegram could not be done yet (%s)",
+                type(error).__name__,
+                extra={"event": "channel_input_failed"},
+            )
             return False
         except InvalidPayload:
-            _log.warning("something from Telegram made no sense")
+            _log.warning("something from Telegram made no sense", extra={"event": "channel_input_failed"})
         except Exception as error:  # noqa: BLE001 -- whatever is in one update, the next one counts
-            _log.error("something from Telegram could not be done: %s", type(error).__name__)
+            _log.error(
+                "something from Telegram could not be done: %s",
+                type(error).__name__,
+                extra={"event": "channel_input_failed"},
+            )
         return True
 
     async def _stand_by(self) -> None:
         """Leave it to the other process, until something has waited for two looks: they end nobody's long poll."""
-        _log.info("another process asks Telegram for what people answer; this one stands by")
+        _log.info(
+            "another process asks Telegram for what people answer; this one stands by",
+            extra={"event": "channel_standby"},
+        )
         lay: int | None = None
         for _ in range(_MOST_LOOKS):
             await asyncio.sleep(_STAND_BY * random.uniform(0.5, 1.5))  # noqa: S311 -- only to spread them
@@ -129,7 +141,9 @@ class Poller:
     async def _pause(self, failed: NotSent | None) -> None:
         """Wait longer each time, and as long as Telegram says."""
         if failed is not None:
-            _log.warning("Telegram gives no updates (%s); trying again", failed)
+            _log.warning(
+                "Telegram gives no updates (%s); trying again", failed, extra={"event": "channel_unreachable"}
+            )
         after = failed.after.total_seconds() if failed is not None and failed.after else 0.0
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
         self._failures = min(self._failures + 1, 10)

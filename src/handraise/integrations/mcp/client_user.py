@@ -24,7 +24,8 @@ from handraise.model.provenance import Provenance
 _log = logging.getLogger(__name__)
 
 CHANNEL = "mcp"
-_TO_RECORD = 30.0
+TO_RECORD = 30.0
+"""How many seconds an answer may take to be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class ClientPerson:
         """
         if given.action == "cancel":
             return Taken(dismissed=True)
-        with anyio.move_on_after(_TO_RECORD, shield=True):
+        with anyio.move_on_after(TO_RECORD, shield=True):
             try:
                 await self._record(question, elicitation, given)
             except InvalidAnswer as misfit:

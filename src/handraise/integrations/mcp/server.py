@@ -1,7 +1,8 @@
 """The MCP server: a call becomes a question, which the client's user may answer right there, or anybody elsewhere.
 
 The record decides. A form in a client is one more view of it: the first answer counts, wherever it is given, and a
-question that outlives its call comes back by its id. In the protocol of 2025 and before, the form is a request in the
+question that outlives its call comes back by its id. A client that shows cards gets a card instead of a form, and the
+call returns at once, because a card is given what it needs in the result. In the protocol of 2025 and before, the form is a request in the
 middle of the call; in that of 2026-07-28 it is a result, and the call comes again with what was filled in.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +19,7 @@ import anyio
 import mcp_types as types
 import pydantic
 from mcp.server import Server, ServerRequestContext
+from mcp.server.apps import client_supports_apps
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -33,9 +36,20 @@ from handraise import (
     __version__,
 )
 from handraise.forms import Risk
+from handraise.integrations.mcp import card_calls
 from handraise.integrations.mcp.client_user import ClientPerson, Taken
 from handraise.integrations.mcp.elicitation import Elicitation, Unshowable, elicitation_of
-from handraise.integrations.mcp.tools import ASK, SPECS, SPECS_WITH_TOPICS, Call, invalid, read_call, told
+from handraise.integrations.mcp.tools import (
+    APPROVE,
+    ASK,
+    COLLECT,
+    SPECS,
+    SPECS_WITH_TOPICS,
+    Call,
+    invalid,
+    read_call,
+    told,
+)
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
 from handraise.tools import AskTool, Interrupt
@@ -51,6 +65,7 @@ _MOST_ROUNDS = 3
 _MOST_DISMISSED = 10_000
 _STATE_LASTS = 7 * 86_400.0
 _HIGH_RISK = "Its risk is high, so a person decides it in the inbox or in the terminal, not at this client."
+_ON_CARD = "It is shown to the person as a card in this conversation, and you are told there when it is answered: do not poll."
 
 Context = ServerRequestContext[Any, Any]
 
@@ -65,22 +80,27 @@ def mcp_server(
     expires_in: Span | None = None,
     least_risk: Risk = "medium",
     topics: bool = False,
+    assume_cards: bool = False,
     state_keys: Sequence[str | bytes] = (),
 ) -> Server[Any]:
     """Make a server with the tools, which asks in the name of the desk's asker.
 
-    A call waits for at most `wait`. With a `person`, clients that support elicitation show them the question;
-    their answer is only asserted by the client, which is too weak to approve an action of high risk. Every
+    A call waits for at most `wait`. With a `person`, clients that support MCP Apps show them the question as a card, and
+    clients that support elicitation as a form; their answer is only asserted by the client, which is too weak to approve
+    an action of high risk. With `assume_cards`, a client that does not declare MCP Apps gets cards too. Every
     action has at least the risk `least_risk`, whatever a model says. With `topics`, a model may give its question a
     topic: equal questions of other agents with the same topic are asked once. `state_keys` are secrets of at least 32
-    bytes that all servers behind one address share; without them a form that was shown before a restart
+    bytes that all servers behind one address share; without them a form or card that was shown before a restart
     cannot be sent after it.
     """
     if person is not None and person.responder.id == desk.asker:
         raise PermissionDenied(desk.asker, "the asker cannot answer")
+    card = None if person is None else card_calls.Card(desk, person, card_calls.CardKeys.of(state_keys))
     calls = Calls(
         desk,
         person=person,
+        card=card,
+        assume_cards=assume_cards,
         conversation=conversation,
         recipients=recipients,
         wait=seconds_of(wait),
@@ -94,8 +114,12 @@ def mcp_server(
         instructions="Ask people, and get their approval before dangerous actions. Silence is never consent.",
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
+        on_list_resources=None if card is None else calls.list_resources,
+        on_read_resource=None if card is None else calls.read_resource,
     )
     server.person = person
+    if card is not None:
+        server.extensions[card_calls.EXTENSION] = {}
     security = (
         RequestStateSecurity(keys=list(state_keys), ttl=_STATE_LASTS)
         if state_keys
@@ -148,6 +172,8 @@ class Calls:
         desk: Desk,
         *,
         person: ClientPerson | None,
+        card: card_calls.Card | None,
+        assume_cards: bool,
         conversation: str,
         recipients: Sequence[str],
         wait: float,
@@ -157,6 +183,8 @@ class Calls:
     ) -> None:
         self._desk = desk
         self._person = person
+        self._card = card
+        self._assume_cards = assume_cards
         self._conversation = conversation
         self._recipients = recipients
         self._wait = wait
@@ -164,31 +192,54 @@ class Calls:
         self._least_risk = least_risk
         self._topics = topics
         self._dismissed: dict[str, None] = {}
+        self._waiting: Counter[str] = Counter()
 
     async def list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """The four tools."""
-        del ctx, params
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=spec.name,
-                    description=spec.description,
-                    input_schema=spec.parameters,
-                    annotations=types.ToolAnnotations(destructive_hint=False, open_world_hint=True),
-                )
-                for spec in (SPECS_WITH_TOPICS if self._topics else SPECS).values()
-            ]
-        )
+        """The four tools, and those of cards if the client shows cards."""
+        del params
+        shows_cards = self._card_at(ctx) is not None
+        ui = {"ui": {"resourceUri": card_calls.URI, "visibility": ["model"]}}
+        tools = [
+            types.Tool(
+                name=spec.name,
+                description=spec.description,
+                input_schema=spec.parameters,
+                annotations=types.ToolAnnotations(destructive_hint=False, open_world_hint=True),
+                _meta=ui if shows_cards and spec.name in (ASK, APPROVE) else None,
+            )
+            for spec in (SPECS_WITH_TOPICS if self._topics else SPECS).values()
+        ]
+        return types.ListToolsResult(tools=[*tools, *(card_calls.card_tools() if shows_cards else ())])
+
+    async def list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        """The page of the card, if the client shows cards."""
+        del params
+        found = [card_calls.card_resource()] if self._card_at(ctx) is not None else []
+        return types.ListResourcesResult(resources=found)
+
+    async def read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """The page of the card: it is the same for every question."""
+        del ctx
+        if params.uri != card_calls.URI:
+            raise MCPError(code=types.INVALID_PARAMS, message="There is no such resource.")
+        return types.ReadResourceResult(contents=[card_calls.card_contents()])
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Ask or collect. The model gets errors in words, and never as an approval."""
-        if params.name not in SPECS:
+        card = self._card_at(ctx) if params.name in card_calls.TOOLS else None
+        if params.name not in SPECS and card is None:
             raise MCPError(code=types.INVALID_PARAMS, message="There is no such tool.")
         try:
+            if card is not None:
+                return await self._call_card(card, params.name, params.arguments or {})
             call = read_call(params.name, params.arguments or {}, least_risk=self._least_risk)
             return await self._call(ctx, call, params)
         except InvalidQuestion as refusal:
@@ -201,6 +252,16 @@ class Calls:
             _log.exception("%s failed", params.name)
             raise MCPError(code=types.INTERNAL_ERROR, message="Internal error") from None
 
+    async def _call_card(
+        self, card: card_calls.Card, tool: str, arguments: dict[str, Json]
+    ) -> types.CallToolResult:
+        is_awaited = self._waiting[str(arguments.get("question_id"))] > 0
+        return await card.call(tool, arguments, is_awaited=is_awaited)
+
+    def _card_at(self, ctx: Context) -> card_calls.Card | None:
+        """Cards for the client's user; None if the client does not show them."""
+        return self._card if self._assume_cards or client_supports_apps(ctx) else None
+
     async def _call(
         self, ctx: Context, call: Call, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
@@ -210,7 +271,12 @@ class Calls:
             question = await reply_once(self._desk, question, call.reply)
         wait = self._wait if call.wait is None else min(call.wait, self._wait)
         where = _HIGH_RISK if _is_high(question) else None
-        elicitation = await self._elicitation(ctx, question) if wait else None
+        card = self._card_at(ctx)
+        if card is not None and call.tool != COLLECT:
+            # A card is shown at once, but is given its key only now.
+            parts = await told(self._desk, await self._desk.get(question.id), where=where or _ON_CARD)
+            return _result(parts, meta=card.meta(question) if call.intent is not None else None)
+        elicitation = await self._elicitation(ctx, question) if wait and card is None else None
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             # Input without our seal was not requested, and is ignored.
             given = (params.input_responses or {}).get(_INPUT) if came_back else None
@@ -284,7 +350,13 @@ class Calls:
         return elicitation if await self._person.may_answer(question) else None
 
     async def _settled(self, question_id: str, wait: float) -> None:
-        await settled_or_asked_back(self._desk, question_id, timeout=wait)
+        self._waiting[question_id] += 1
+        try:
+            await settled_or_asked_back(self._desk, question_id, timeout=wait)
+        finally:
+            self._waiting[question_id] -= 1
+            if not self._waiting[question_id]:
+                del self._waiting[question_id]
 
     async def _settled_or_elicited(
         self, ctx: Context, question: Question, elicitation: Elicitation, wait: float
@@ -369,7 +441,9 @@ def _input_required(
     )
 
 
-def _result(parts: dict[str, Json], *, failed: bool = False) -> types.CallToolResult:
+def _result(
+    parts: dict[str, Json], *, failed: bool = False, meta: dict[str, Json] | None = None
+) -> types.CallToolResult:
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     # A path can contain what a model sent, which may not be valid text.
     safe = text.encode("utf-8", "backslashreplace").decode()
@@ -377,6 +451,7 @@ def _result(parts: dict[str, Json], *, failed: bool = False) -> types.CallToolRe
         content=[types.TextContent(type="text", text=safe)],
         structured_content=json.loads(safe),
         is_error=failed,
+        _meta=meta,
     )
 
 

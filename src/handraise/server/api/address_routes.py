@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,20 +12,19 @@ from starlette.responses import Response
 
 from handraise.model.deliveries import Address
 from handraise.model.errors import InvalidRequest, NotFound
-from handraise.model.json_values import Json, json_problems, text_problem
+from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
 from handraise.model.problems import Problem
 from handraise.model.routing import Routing
-from handraise.server.api.etags import IfMatch, check_match, etag_of
+from handraise.server.api.etags import ConditionalRoute, IfMatch, check_match, check_tag, tagged
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
 from handraise.server.auth.authenticator import (
     AgentCaller,
     Context,
-    CurrentAdmin,
     CurrentCaller,
+    CurrentConfigurer,
     PersonCaller,
 )
-from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.delivery_records import (
     AddressList,
     AddressRecord,
@@ -33,7 +33,7 @@ from handraise.wire.delivery_records import (
     PutAddress,
 )
 
-router = APIRouter(prefix="/v1", tags=["reaching people"], route_class=IdempotentRoute)
+router = APIRouter(prefix="/v1", tags=["reaching people"], route_class=ConditionalRoute)
 
 _LARGEST = 8_192
 _DEEPEST = 6
@@ -45,7 +45,7 @@ AddressId = Annotated[str, Path(max_length=300, description="names it among the 
 
 @router.get("/addresses", response_model=AddressList)
 async def list_addresses(
-    ctx: Context, admin: CurrentAdmin, *, recipient: Annotated[str | None, Query(max_length=206)] = None
+    ctx: Context, admin: CurrentConfigurer, *, recipient: Annotated[str | None, Query(max_length=206)] = None
 ) -> Response:
     """List addresses: who can be reached through which channel."""
     wanted = None if recipient is None else [recipient]
@@ -55,17 +55,37 @@ async def list_addresses(
     return reply(AddressList(addresses=tuple(map(AddressRecord.of, found))))
 
 
+@router.get("/addresses/{recipient}/{channel}/{address_id}", response_model=AddressRecord)
+async def get_address(
+    ctx: Context,
+    admin: CurrentConfigurer,
+    recipient: Recipient,
+    channel: ChannelName,
+    address_id: AddressId,
+) -> Response:
+    """Get an address by its names. Its `ETag` also changes with what is not shown."""
+    if not any(map(text_problem, (recipient, channel, address_id))):
+        for each in await ctx.outbox.addresses(admin.workspace, [recipient]):
+            if (each.channel, each.id) == (channel, address_id):
+                return _tagged_address(each)
+    raise NotFound("There is no such address here.")
+
+
 @router.put("/addresses/{recipient}/{channel}/{address_id}", response_model=AddressRecord)
 async def put_address(
     *,
     ctx: Context,
-    admin: CurrentAdmin,
+    admin: CurrentConfigurer,
     recipient: Recipient,
     channel: ChannelName,
     address_id: AddressId,
     body: PutAddress,
+    if_match: IfMatch = None,
 ) -> Response:
-    """Set where a recipient can be reached. On a channel where people answer, the id is their id there."""
+    """Set where a recipient can be reached. On a channel where people answer, the id is their id there.
+
+    With `If-Match`, only if the address has not changed.
+    """
     for name in (recipient, channel, address_id):
         if why := text_problem(name):
             raise InvalidRequest([Problem("path", why)])
@@ -84,31 +104,37 @@ async def put_address(
     address = Address(
         workspace=admin.workspace, recipient=recipient, channel=channel, id=address_id, to=body.to
     )
-    await ctx.outbox.put_address(address, by=admin.person.id)
-    return reply(AddressRecord.of(address))
+    await ctx.outbox.put_address(address, by=admin.by, check=_address_check(if_match))
+    return _tagged_address(address)
 
 
 @router.delete("/addresses/{recipient}/{channel}/{address_id}", status_code=204)
 async def remove_address(
-    ctx: Context, admin: CurrentAdmin, recipient: Recipient, channel: ChannelName, address_id: AddressId
+    *,
+    ctx: Context,
+    admin: CurrentConfigurer,
+    recipient: Recipient,
+    channel: ChannelName,
+    address_id: AddressId,
+    if_match: IfMatch = None,
 ) -> Response:
-    """Remove an address."""
+    """Remove an address; with `If-Match`, only if it has not changed."""
     named = not any(map(text_problem, (recipient, channel, address_id)))
     place = (admin.workspace, recipient, channel, address_id)
-    if not (named and await ctx.outbox.remove_address(*place, by=admin.person.id)):
+    if not (named and await ctx.outbox.remove_address(*place, by=admin.by, check=_address_check(if_match))):
         raise NotFound("There is no such address here.")
     return Response(status_code=204)
 
 
 @router.get("/routing", response_model=Routing)
-async def get_routing(ctx: Context, admin: CurrentAdmin) -> Response:
+async def get_routing(ctx: Context, admin: CurrentConfigurer) -> Response:
     """Get the routing policy of the workspace."""
-    return _tagged(policy_text(await ctx.outbox.routing(admin.workspace)))
+    return tagged(policy_text(await ctx.outbox.routing(admin.workspace)))
 
 
 @router.put("/routing", response_model=Routing)
 async def put_routing(
-    ctx: Context, admin: CurrentAdmin, body: Routing, *, if_match: IfMatch = None
+    ctx: Context, admin: CurrentConfigurer, body: Routing, *, if_match: IfMatch = None
 ) -> Response:
     """Replace the routing policy of the workspace; with `If-Match`, only if it has not changed."""
     stored = body.model_dump(mode="json", exclude_defaults=True)
@@ -117,10 +143,10 @@ async def put_routing(
     await ctx.outbox.put_routing(
         admin.workspace,
         stored,
-        by=admin.person.id,
+        by=admin.by,
         check=lambda before: check_match(if_match, policy_text(before)),
     )
-    return _tagged(body.model_dump_json())
+    return tagged(body.model_dump_json())
 
 
 def policy_text(stored: Json) -> str:
@@ -132,8 +158,19 @@ def policy_text(stored: Json) -> str:
     return policy.model_dump_json()
 
 
-def _tagged(text: str) -> Response:
-    return Response(text, media_type="application/json", headers={"etag": etag_of(text)})
+def _tagged_address(address: Address) -> Response:
+    return tagged(AddressRecord.of(address), hidden=canonical_json(address.to))
+
+
+def _address_check(if_match: str | None) -> Callable[[Address | None], None] | None:
+    """A check that an address is the one that the caller has read."""
+    if if_match is None:
+        return None
+
+    def check(found: Address | None) -> None:
+        check_tag(if_match, None if found is None else str(_tagged_address(found).headers["etag"]))
+
+    return check
 
 
 @router.get("/questions/{question_id}/deliveries", response_model=DeliveryList)

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from handraise.desk.everybody import everybody
+from handraise.desk import people_rights
 from handraise.model.errors import GrantNotFound, InvalidRequest, NotFound, PermissionDenied
 from handraise.model.grants import Grant
-from handraise.model.identities import AgentKey, Person, Role
+from handraise.model.identities import AgentKey, Person
 from handraise.model.json_values import text_problem
 from handraise.model.people import Responder, responder_of
 from handraise.model.problems import Problem
-from handraise.server.api.etags import IfMatch, check_match, etag_of
+from handraise.server.api.etags import ConditionalRoute, IfMatch, check_match, tagged
 from handraise.server.api.question_routes import IDEMPOTENT, desk_of
 from handraise.server.api.responses import After, Limit, check_texts, reply
 from handraise.server.auth.authenticator import (
+    AdminTokenCaller,
     AgentCaller,
+    Configurer,
     Context,
     CurrentAdmin,
-    CurrentCallerOrReader,
+    CurrentAnyCaller,
+    CurrentConfigurer,
     CurrentPerson,
     PersonCaller,
     ReaderCaller,
 )
-from handraise.server.auth.issuer import issue_key, issue_link, issue_reader_key
+from handraise.server.auth.issuer import (
+    issue_admin_token,
+    issue_key,
+    issue_link,
+    issue_reader_key,
+    issue_scim_key,
+)
 from handraise.server.context import ServerContext
 from handraise.server.mail_addresses import sync_email_address
-from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.records import (
     CallerRecord,
     GrantPage,
@@ -49,7 +56,7 @@ from handraise.wire.records import (
 )
 from handraise.wire.requests import CreateKey, PutGroup, PutPerson
 
-router = APIRouter(prefix="/v1", tags=["administration"], route_class=IdempotentRoute)
+router = APIRouter(prefix="/v1", tags=["administration"], route_class=ConditionalRoute)
 
 # These responses have a secret, and `IdempotentRoute` would store it.
 secret_router = APIRouter(prefix="/v1", tags=["administration"])
@@ -63,8 +70,10 @@ GroupName = Annotated[str, Path(max_length=200, description="the group's name, w
 
 
 @router.get("/me", response_model=CallerRecord)
-async def get_me(caller: CurrentCallerOrReader) -> Response:
+async def get_me(caller: CurrentAnyCaller) -> Response:
     """Get who you are here."""
+    if isinstance(caller, AdminTokenCaller):
+        return reply(CallerRecord(workspace=caller.workspace, admin_token=caller.token_name))
     if isinstance(caller, ReaderCaller):
         return reply(CallerRecord(workspace=caller.workspace, reader=caller.reader))
     if isinstance(caller, AgentCaller):
@@ -104,7 +113,7 @@ async def list_keys(ctx: Context, admin: CurrentAdmin, *, after: After = None, l
 
 @secret_router.post("/keys", status_code=201, response_model=NewKeyRecord)
 async def create_key(ctx: Context, admin: CurrentAdmin, body: CreateKey) -> Response:
-    """Make a key for an agent, or with `reads` for a program that only reads settled questions.
+    """Make a key: for an agent, or with `reads`, `scim` or `administers` for a program that does only that.
 
     Only this response has the key itself.
     """
@@ -123,7 +132,7 @@ async def revoke_key(ctx: Context, admin: CurrentAdmin, key_id: KeyId) -> Respon
 
 @router.get("/people", response_model=PersonPage)
 async def list_people(
-    ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50
+    ctx: Context, admin: CurrentConfigurer, *, after: After = None, limit: Limit = 50
 ) -> Response:
     """List the people of the workspace."""
     check_texts({"query.after": after})
@@ -132,51 +141,72 @@ async def list_people(
 
 
 @router.get("/people/{person_id}", response_model=PersonRecord)
-async def get_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
+async def get_person(ctx: Context, admin: CurrentConfigurer, person_id: PersonId) -> Response:
     """Get a person, with their groups."""
-    return reply(PersonRecord.of(await find_person(ctx, admin, person_id)))
+    return tagged(person_text(await find_person(ctx, admin, person_id)))
 
 
 @router.put("/people/{person_id}", response_model=PersonRecord)
-async def put_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId, body: PutPerson) -> Response:
-    """Add or change a person. The last administrator keeps the role."""
+async def put_person(
+    *,
+    ctx: Context,
+    admin: CurrentConfigurer,
+    person_id: PersonId,
+    body: PutPerson,
+    if_match: IfMatch = None,
+) -> Response:
+    """Add or change a person. The last administrator keeps the role. With `If-Match`, only if the person has not changed."""
     _check_name(person_id)
     check_texts({"body.name": body.name, "body.email": body.email})
-    before = await ctx.directory.find_person(admin.workspace, person_id)
-    stepping_down = before if before and before.role is Role.ADMIN and body.role is not Role.ADMIN else None
-    if stepping_down:
-        await _check_others_administer(ctx, admin, stepping_down)
-    person = await ctx.directory.put_person(
+    before, person = await people_rights.put_person_safely(
+        ctx.directory,
         admin.workspace,
         person_id,
         name=body.name,
         email=body.email,
         role=body.role,
-        by=admin.person.id,
+        by=admin.by,
+        check=lambda found: check_match(if_match, None if found is None else person_text(found)),
     )
     if person is None:
         raise InvalidRequest([Problem("body.email", "belongs to somebody else")])
-    if stepping_down:
-        await _undo_if_nobody_administers(ctx, admin, stepping_down)
-    await sync_email_address(ctx, before, person, by=admin.person.id)
-    return reply(PersonRecord.of(person))
+    await sync_email_address(ctx, before, person, by=admin.by)
+    return tagged(person_text(person))
 
 
 @router.delete("/people/{person_id}", status_code=204)
-async def remove_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
+async def remove_person(
+    ctx: Context, admin: CurrentConfigurer, person_id: PersonId, *, if_match: IfMatch = None
+) -> Response:
     """Remove a person, with their sessions and links. The last administrator cannot be removed."""
     person = await find_person(ctx, admin, person_id)
-    if person.role is Role.ADMIN:
-        await _check_others_administer(ctx, admin, person)
-        await _put(ctx, replace(person, role=Role.MEMBER), by=admin.person.id)
-        await _undo_if_nobody_administers(ctx, admin, person)
-    await ctx.directory.remove_person(admin.workspace, person_id, by=admin.person.id)
-    for address in await ctx.outbox.addresses(admin.workspace, [person_id]):
-        # A later person with this name is somebody else.
-        await ctx.outbox.remove_address(
-            admin.workspace, person_id, address.channel, address.id, by=admin.person.id
-        )
+    await people_rights.remove_person_safely(
+        ctx,
+        person,
+        by=admin.by,
+        check=lambda found: check_match(if_match, None if found is None else person_text(found)),
+    )
     return Response(status_code=204)
+
+
+@router.post("/people/{person_id}/disable", response_model=PersonRecord, openapi_extra=IDEMPOTENT)
+async def disable_person(ctx: Context, admin: CurrentConfigurer, person_id: PersonId) -> Response:
+    """Disable a person at once, with their sessions, links, votes and grants. The last administrator cannot be disabled."""
+    person = await find_person(ctx, admin, person_id)
+    disabled = await people_rights.disable_person_safely(ctx, person, by=admin.by)
+    if disabled is None:
+        raise _no_such_person()
+    return reply(PersonRecord.of(disabled))
+
+
+@router.post("/people/{person_id}/enable", response_model=PersonRecord, openapi_extra=IDEMPOTENT)
+async def enable_person(ctx: Context, admin: CurrentConfigurer, person_id: PersonId) -> Response:
+    """Enable a person who was disabled: they can sign in again, with the groups and the role that they have."""
+    await find_person(ctx, admin, person_id)
+    enabled = await ctx.directory.enable_person(admin.workspace, person_id, by=admin.by)
+    if enabled is None:
+        raise _no_such_person()
+    return reply(PersonRecord.of(enabled))
 
 
 @secret_router.post("/people/{person_id}/links", status_code=201, response_model=LinkRecord)
@@ -190,7 +220,7 @@ async def create_link(ctx: Context, admin: CurrentAdmin, person_id: PersonId) ->
 
 
 @router.get("/groups", response_model=GroupList)
-async def list_groups(ctx: Context, admin: CurrentAdmin) -> Response:
+async def list_groups(ctx: Context, admin: CurrentConfigurer) -> Response:
     """List every group and its people."""
     groups = await ctx.directory.groups(admin.workspace)
     records = (GroupRecord(name=name, people=tuple(people)) for name, people in groups.items())
@@ -198,17 +228,17 @@ async def list_groups(ctx: Context, admin: CurrentAdmin) -> Response:
 
 
 @router.get("/groups/{name}", response_model=GroupRecord)
-async def get_group(ctx: Context, admin: CurrentAdmin, name: GroupName) -> Response:
+async def get_group(ctx: Context, admin: CurrentConfigurer, name: GroupName) -> Response:
     """Get a group and its people."""
     people = (await ctx.directory.groups(admin.workspace)).get(name)
     if people is None:
         raise NotFound("There is no such group here.")
-    return _tagged(name, people)
+    return tagged(group_text(name, people))
 
 
 @router.put("/groups/{name}", response_model=GroupRecord)
 async def put_group(
-    ctx: Context, admin: CurrentAdmin, name: GroupName, body: PutGroup, *, if_match: IfMatch = None
+    ctx: Context, admin: CurrentConfigurer, name: GroupName, body: PutGroup, *, if_match: IfMatch = None
 ) -> Response:
     """Replace the people of a group. A name that nobody has is refused, and nothing changes.
 
@@ -226,15 +256,16 @@ async def put_group(
         admin.workspace,
         name,
         body.people,
-        by=admin.person.id,
+        by=admin.by,
         check=lambda before: check_match(if_match, group_text(name, before) if before else None),
     )
-    return _tagged(name, people)
+    return tagged(group_text(name, people))
 
 
 async def make_key(ctx: ServerContext, admin: PersonCaller, body: CreateKey) -> NewKeyRecord:
-    """Make a key for an agent or a reader; raises `InvalidRequest` if nobody can have that name."""
-    issue = issue_reader_key if body.reads else issue_key
+    """Make a key for an agent or another program; raises `InvalidRequest` if nobody can have that name."""
+    program = issue_scim_key if body.scim else issue_admin_token if body.administers else issue_key
+    issue = issue_reader_key if body.reads else program
     try:
         return await issue(ctx, admin.workspace, body.agent, by=admin.person.id)
     except ValueError as error:
@@ -254,14 +285,14 @@ async def make_link(ctx: ServerContext, admin: PersonCaller, person_id: str) -> 
     return link
 
 
+def person_text(person: Person) -> str:
+    """A person as responses show them; the tag of their version is made from it."""
+    return PersonRecord.of(person).model_dump_json()
+
+
 def group_text(name: str, people: Sequence[str]) -> str:
     """A group as responses show it; the tag of its version is made from it."""
     return GroupRecord(name=name, people=tuple(people)).model_dump_json()
-
-
-def _tagged(name: str, people: Sequence[str]) -> Response:
-    text = group_text(name, people)
-    return Response(text, media_type="application/json", headers={"etag": etag_of(text)})
 
 
 @router.get("/workspace/events", response_model=WorkspaceEventPage)
@@ -295,7 +326,7 @@ async def _grant(ctx: ServerContext, caller: PersonCaller, grant_id: str) -> Gra
     raise GrantNotFound(grant_id, caller.workspace)
 
 
-async def find_person(ctx: ServerContext, admin: PersonCaller, person_id: str) -> Person:
+async def find_person(ctx: ServerContext, admin: Configurer, person_id: str) -> Person:
     """The person of this name; raises `NotFound`."""
     known = not text_problem(person_id)
     person = await ctx.directory.find_person(admin.workspace, person_id) if known else None
@@ -306,32 +337,6 @@ async def find_person(ctx: ServerContext, admin: PersonCaller, person_id: str) -
 
 def _no_such_person() -> NotFound:
     return NotFound("There is no such person here.")
-
-
-async def _check_others_administer(ctx: ServerContext, admin: PersonCaller, person: Person) -> None:
-    """Raise `PermissionDenied` if this is the last administrator."""
-    if not await _somebody_administers(ctx, admin.workspace, besides=person.id):
-        raise PermissionDenied(admin.person.id, "the workspace would have no administrator left")
-
-
-async def _undo_if_nobody_administers(ctx: ServerContext, admin: PersonCaller, before: Person) -> None:
-    """Check again afterwards: two administrators may have removed each other at once."""
-    if not await _somebody_administers(ctx, admin.workspace, besides=None):
-        await _put(ctx, before, by=admin.person.id)
-        raise PermissionDenied(admin.person.id, "the workspace would have no administrator left")
-
-
-async def _somebody_administers(ctx: ServerContext, workspace: str, *, besides: str | None) -> bool:
-    async for person in everybody(ctx.directory, workspace):
-        if person.role is Role.ADMIN and person.id != besides:
-            return True
-    return False
-
-
-async def _put(ctx: ServerContext, person: Person, *, by: str) -> None:
-    await ctx.directory.put_person(
-        person.workspace, person.id, name=person.name, email=person.email, role=person.role, by=by
-    )
 
 
 def _check_name(person_id: str) -> None:

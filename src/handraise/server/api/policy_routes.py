@@ -19,17 +19,16 @@ from handraise.desk.policy_admin import (
 )
 from handraise.desk.rule_suspensions import suspended_rules
 from handraise.model.durations import span_of
-from handraise.model.errors import InvalidRequest, NotFound, PreconditionFailed
+from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.json_values import text_problem
 from handraise.model.policy_versions import CurrentPolicy, PolicyVersion
 from handraise.model.problems import Problem
 from handraise.policies.decide import CompiledPolicy, compile_document
 from handraise.policies.policy_replay import ReplayReport
-from handraise.server.api.etags import IfMatch
+from handraise.server.api.etags import ConditionalRoute, IfMatch, check_tag, etag_of
 from handraise.server.api.responses import Limit, reply
-from handraise.server.auth.authenticator import Context, CurrentAdmin
+from handraise.server.auth.authenticator import Context, CurrentAdmin, CurrentConfigurer
 from handraise.server.context import ServerContext
-from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.policy_records import (
     PolicyRecord,
     PolicyVersionPage,
@@ -38,7 +37,7 @@ from handraise.wire.policy_records import (
     SuspendedRuleRecord,
 )
 
-router = APIRouter(prefix="/v1", tags=["policy"], route_class=IdempotentRoute)
+router = APIRouter(prefix="/v1", tags=["policy"], route_class=ConditionalRoute)
 
 MOST_REPLAYED = 50_000
 """How many questions one request replays at most."""
@@ -52,8 +51,8 @@ CheckRecipients = Annotated[bool, Query(description="whether to refuse unknown p
 
 
 @router.get("/policy", response_model=PolicyRecord)
-async def get_policy(ctx: Context, admin: CurrentAdmin) -> Response:
-    """Get the policy of the workspace. Its `ETag` is its version."""
+async def get_policy(ctx: Context, admin: CurrentConfigurer) -> Response:
+    """Get the policy of the workspace. Its `ETag` is its version, and which of its rules are suspended."""
     return _tagged(await ctx.policies.current(admin.workspace))
 
 
@@ -61,7 +60,7 @@ async def get_policy(ctx: Context, admin: CurrentAdmin) -> Response:
 async def put_policy_document(
     *,
     ctx: Context,
-    admin: CurrentAdmin,
+    admin: CurrentConfigurer,
     body: Document,
     if_match: IfMatch = None,
     check_recipients: CheckRecipients = True,
@@ -73,9 +72,12 @@ async def put_policy_document(
     document = await checked_document(
         body, workspace=admin.workspace, recipients=ctx.engine.recipients if check_recipients else None
     )
-    await put_policy(
-        ctx.policies, admin.workspace, document, by=admin.person.id, expected=_expected(if_match)
-    )
+    expected = None
+    if if_match is not None:
+        read = await ctx.policies.current(admin.workspace)
+        check_tag(if_match, policy_version_tag(read))
+        expected = 0 if read is None else read.version.version
+    await put_policy(ctx.policies, admin.workspace, document, by=admin.by, expected=expected)
     return _tagged(await ctx.policies.current(admin.workspace))
 
 
@@ -150,14 +152,16 @@ def _tagged(current: CurrentPolicy | None) -> Response:
     record = PolicyRecord(version=0, document=NO_POLICY) if current is None else _record(current.version)
     suspended = [SuspendedRuleRecord.of(each.name, each.suspension) for each in suspended_rules(current)]
     record = record.model_copy(update={"suspended": tuple(suspended)})
-    return reply(record, headers={"etag": f'"{record.version}"'})
+    return reply(record, headers={"etag": policy_version_tag(current)})
 
 
-def _expected(if_match: str | None) -> int | None:
-    """The version that the caller has read, or None for any version."""
-    if if_match is None or if_match.strip() == "*":
-        return None
-    text = if_match.strip().removeprefix("W/").strip('"')
-    if not (text.isascii() and text.isdigit()):
-        raise PreconditionFailed("If-Match is not the ETag of a policy. Read the policy, and send its ETag.")
-    return int(text[:9])
+def policy_version_tag(current: CurrentPolicy | None) -> str:
+    """The ETag of a policy: its version, and which of its rules are suspended."""
+    if current is None:
+        return '"0"'
+    suspended = sorted(f"{each.name} {each.suspension.question_id}" for each in suspended_rules(current))
+    return (
+        f'"{current.version.version}-{etag_of(str(suspended))[1:9]}"'
+        if suspended
+        else f'"{current.version.version}"'
+    )

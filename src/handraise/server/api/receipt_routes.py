@@ -49,7 +49,7 @@ async def use_receipt(request: Request, ctx: Context, body: UseReceipt) -> Respo
     try:
         receipt = await asyncio.to_thread(ctx.receipt_key.verifier.read, body.receipt)
     except ReceiptRefused:
-        count_refusal(request)
+        count_refusal(request, "receipt")
         raise
     request.app.state.rate_limits.count_request(receipt.workspace, f"receipt:{receipt.id}")
     desk = ctx.desk.scoped(receipt.workspace, asker=receipt.asker)

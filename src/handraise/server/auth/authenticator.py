@@ -1,7 +1,8 @@
-"""Authentication: a caller is an agent with a key, a person with a session, or a reader with a key; never two of them.
+"""Authentication: a caller is an agent, a reader or an administering program with a key, or a person with a session.
 
 An agent's key cannot answer: the routes that answer or administer depend on a person. A reader's key only reads: every
-route that does not depend on a `CallerOrReader` refuses it.
+route that does not depend on an `AnyCaller` refuses it. The token of an administering program is refused in the same way,
+except by the routes of what an administrator may keep in a file, which depend on a `CurrentConfigurer`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from starlette.requests import HTTPConnection
 
 from handraise.desk.batcher import KeyedBatcher
 from handraise.model.errors import PermissionDenied, Unauthenticated
-from handraise.model.identities import READER, AgentKey, Person, Role, Session
-from handraise.model.people import may_see
+from handraise.model.identities import AgentKey, Person, Role, Session
+from handraise.model.people import ADMIN_PROGRAM, READER, may_see
 from handraise.model.questions import Question
 from handraise.ports import Directory
 from handraise.presentation.translation import set_locale
 from handraise.server.context import ServerContext
 from handraise.server.page_locale import page_locale
-from handraise.wire.credentials import Token, TokenKind, read_token
+from handraise.wire.credentials import Token, TokenKind, kind_of_key, read_token
 
 _BATCH = 1_000
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -87,9 +88,14 @@ class PersonCaller:
         return self.session.id
 
     @property
+    def by(self) -> str:
+        """The name under which changes are recorded."""
+        return self.person.id
+
+    @property
     def is_admin(self) -> bool:
         """Whether this person administers the workspace."""
-        return self.person.role is Role.ADMIN
+        return self.person.is_admin
 
     @property
     def visibility_key(self) -> Hashable:
@@ -124,8 +130,44 @@ class ReaderCaller:
         return question.outcome is not None
 
 
+@dataclass(frozen=True, slots=True)
+class AdminTokenCaller:
+    """A program that administers its workspace, by its token. It sees no question, and cannot ask, answer or vote."""
+
+    workspace: str
+    token_name: str
+    key_id: str
+
+    @property
+    def name(self) -> str:
+        """Who this is, among all callers of the workspace."""
+        return ADMIN_PROGRAM + self.token_name
+
+    @property
+    def by(self) -> str:
+        """The name under which changes are recorded."""
+        return self.name
+
+    @property
+    def claimant(self) -> str:
+        """Whose idempotency keys these are."""
+        return self.name
+
+    @property
+    def credential(self) -> str:
+        """The id of the key; no secret."""
+        return self.key_id
+
+    def may_see(self, question: Question) -> bool:
+        """No question: it administers, and reads nothing that people or agents wrote."""
+        del question
+        return False
+
+
 Caller: TypeAlias = AgentCaller | PersonCaller
+AnyCaller: TypeAlias = Caller | ReaderCaller | AdminTokenCaller
 CallerOrReader: TypeAlias = Caller | ReaderCaller
+Configurer: TypeAlias = PersonCaller | AdminTokenCaller
 
 BEARER = HTTPBearer(auto_error=False, description="The key of an agent, or the session of a person.")
 
@@ -149,50 +191,68 @@ class Authenticator:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._batches: KeyedBatcher[Token, CallerOrReader | None] = KeyedBatcher(
+        self._batches: KeyedBatcher[Token, AnyCaller | None] = KeyedBatcher(
             self._find_batch, _BATCH, lambda token: (token.workspace, token.kind)
         )
 
-    async def find(self, token: Token) -> CallerOrReader | None:
+    async def find(self, token: Token) -> AnyCaller | None:
         """Find the caller of a token, or None."""
         return await self._batches(token)
 
-    async def _find_batch(self, tokens: Sequence[Token]) -> Sequence[CallerOrReader | None]:
+    async def _find_batch(self, tokens: Sequence[Token]) -> Sequence[AnyCaller | None]:
         """Find the callers of tokens of one workspace and one kind."""
         workspace, kind = tokens[0].workspace, tokens[0].kind
         digests = {token.digest for token in tokens}
-        callers: dict[str, CallerOrReader] = {}
+        callers: dict[str, AnyCaller] = {}
         if kind is TokenKind.SESSION:
             sessions = await self._directory.find_sessions(workspace, digests)
             callers = {
                 digest: PersonCaller(workspace, person, session)
                 for digest, (session, person) in sessions.items()
             }
-        elif kind in (TokenKind.AGENT, TokenKind.READER):
+        elif kind in (TokenKind.AGENT, TokenKind.READER, TokenKind.ADMIN):
             keys = await self._directory.find_keys(workspace, digests)
             callers = {
-                digest: _caller_with(key)
-                for digest, key in keys.items()
-                if key.agent.startswith(READER) is (kind is TokenKind.READER)
+                digest: _caller_with(key) for digest, key in keys.items() if kind_of_key(key.agent) is kind
             }
         return [callers.get(token.digest) for token in tokens]
 
 
-def _caller_with(key: AgentKey) -> AgentCaller | ReaderCaller:
-    if key.agent.startswith(READER):
-        return ReaderCaller(key.workspace, key.agent.removeprefix(READER), key.id)
-    return AgentCaller(key.workspace, key.agent, key.id)
+def _caller_with(key: AgentKey) -> AgentCaller | ReaderCaller | AdminTokenCaller:
+    match kind_of_key(key.agent):
+        case TokenKind.READER:
+            return ReaderCaller(key.workspace, key.agent.removeprefix(READER), key.id)
+        case TokenKind.ADMIN:
+            return AdminTokenCaller(key.workspace, key.agent.removeprefix(ADMIN_PROGRAM), key.id)
+        case _:
+            return AgentCaller(key.workspace, key.agent, key.id)
 
 
-async def caller_or_reader_of(connection: HTTPConnection) -> CallerOrReader:
-    """Who makes this request, a reader included, looked up once; raises `Unauthenticated`."""
-    known: CallerOrReader | None = getattr(connection.state, "caller", None)
+async def any_caller_of(connection: HTTPConnection) -> AnyCaller:
+    """Who makes this request, whoever it is, looked up once; raises `Unauthenticated`."""
+    known: AnyCaller | None = getattr(connection.state, "caller", None)
     if known is None:
         known = await _authenticate(connection)
         connection.state.caller = known
         if isinstance(known, PersonCaller):
             set_locale(page_locale(connection, known.person))
     return known
+
+
+async def caller_or_reader_of(connection: HTTPConnection) -> CallerOrReader:
+    """The agent, the person or the reader who makes this request; an administering program is refused."""
+    caller = await any_caller_of(connection)
+    if isinstance(caller, AdminTokenCaller):
+        raise PermissionDenied(
+            caller.name, "this token only administers; it cannot ask, answer, vote or make keys and links"
+        )
+    return caller
+
+
+async def configurer_of(connection: HTTPConnection) -> Configurer:
+    """The administrator, or the program that administers with a token, who makes this request."""
+    caller = await any_caller_of(connection)
+    return caller if isinstance(caller, AdminTokenCaller) else await admin_of(connection)
 
 
 async def caller_of(connection: HTTPConnection) -> Caller:
@@ -235,10 +295,12 @@ async def admin_of(connection: HTTPConnection) -> PersonCaller:
 
 Context = Annotated[ServerContext, Depends(_context)]
 CurrentCaller = Annotated[Caller, Depends(caller_of)]
+CurrentAnyCaller = Annotated[AnyCaller, Depends(any_caller_of)]
 CurrentCallerOrReader = Annotated[CallerOrReader, Depends(caller_or_reader_of)]
 CurrentAuditor = Annotated[PersonCaller | ReaderCaller, Depends(auditor_of)]
 CurrentAgent = Annotated[AgentCaller, Depends(agent_of)]
 CurrentPerson = Annotated[PersonCaller, Depends(person_of)]
+CurrentConfigurer = Annotated[Configurer, Depends(configurer_of)]
 CurrentAdmin = Annotated[PersonCaller, Depends(admin_of)]
 
 
@@ -263,12 +325,13 @@ def check_same_origin(connection: HTTPConnection) -> None:
     raise PermissionDenied("a browser", "the request does not come from a page of this server")
 
 
-def count_refusal(connection: HTTPConnection) -> None:
-    """Count an invalid credential; raises `TooManyRequests` if one address sends too many."""
+def count_refusal(connection: HTTPConnection, credential: str) -> None:
+    """Count an invalid credential of this kind; raises `TooManyRequests` if one address sends too many."""
+    context_of(connection).metrics.count_refused_credential(credential)
     connection.app.state.rate_limits.count_refusal(connection.client.host if connection.client else "")
 
 
-async def _authenticate(connection: HTTPConnection) -> CallerOrReader:
+async def _authenticate(connection: HTTPConnection) -> AnyCaller:
     ctx = context_of(connection)
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     if scheme:
@@ -281,7 +344,7 @@ async def _authenticate(connection: HTTPConnection) -> CallerOrReader:
     caller = None if token is None else await _authenticator_of(connection).find(token)
     if caller is None:
         if scheme or text:
-            count_refusal(connection)
+            count_refusal(connection, "key" if scheme else "session")
         raise Unauthenticated("A valid key or session is needed: Authorization: Bearer …")
     count_request(connection, caller)
     if not isinstance(caller, PersonCaller):
@@ -290,14 +353,14 @@ async def _authenticate(connection: HTTPConnection) -> CallerOrReader:
     return caller
 
 
-def count_request(connection: HTTPConnection, caller: CallerOrReader) -> None:
+def count_request(connection: HTTPConnection, caller: AnyCaller) -> None:
     """Count one more request of this caller; raises `TooManyRequests`."""
     connection.app.state.rate_limits.count_request(caller.workspace, caller.credential)
 
 
 async def still_authorized(connection: HTTPConnection) -> bool:
     """Whether the credential of a long request is still valid, with the same rights."""
-    known: CallerOrReader = connection.state.caller
+    known: AnyCaller = connection.state.caller
     return await _authenticator_of(connection).find(connection.state.token) == known
 
 

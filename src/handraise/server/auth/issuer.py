@@ -7,8 +7,8 @@ from datetime import timedelta
 from urllib.parse import quote
 
 from handraise.model.errors import AlreadySettled
-from handraise.model.identities import READER, LinkPurpose, Person
-from handraise.model.people import check_may_respond
+from handraise.model.identities import LinkPurpose, Person
+from handraise.model.people import ADMIN_PROGRAM, READER, SCIM, check_may_respond, key_prefix
 from handraise.model.questions import Question
 from handraise.server.context import ServerContext
 from handraise.wire.credentials import TokenKind, digest_of, make_token
@@ -17,9 +17,9 @@ from handraise.wire.records import KeyRecord, LinkRecord, NewKeyRecord, Question
 
 async def issue_key(ctx: ServerContext, workspace: str, agent: str, *, by: str) -> NewKeyRecord:
     """Issue a key for an agent; raises `ValueError` if the name is not valid."""
-    if agent.startswith(READER):
+    if prefix := key_prefix(agent):
         raise ValueError(
-            f"an agent's name must not begin with {READER!r}: that is for programs that only read"
+            f"an agent's name must not begin with {prefix!r}: that is for programs that do not ask"
         )
     return await _issue_key(TokenKind.AGENT, ctx, workspace, agent, by)
 
@@ -27,6 +27,16 @@ async def issue_key(ctx: ServerContext, workspace: str, agent: str, *, by: str) 
 async def issue_reader_key(ctx: ServerContext, workspace: str, reader: str, *, by: str) -> NewKeyRecord:
     """Issue a key for a program that reads settled questions; raises `ValueError` if the name is not valid."""
     return await _issue_key(TokenKind.READER, ctx, workspace, READER + reader, by)
+
+
+async def issue_scim_key(ctx: ServerContext, workspace: str, program: str, *, by: str) -> NewKeyRecord:
+    """Issue a key for a provider that provisions people over SCIM; raises `ValueError` if the name is not valid."""
+    return await _issue_key(TokenKind.SCIM, ctx, workspace, SCIM + program, by)
+
+
+async def issue_admin_token(ctx: ServerContext, workspace: str, name: str, *, by: str) -> NewKeyRecord:
+    """Issue a key for a program that administers a workspace; raises `ValueError` if the name is not valid."""
+    return await _issue_key(TokenKind.ADMIN, ctx, workspace, ADMIN_PROGRAM + name, by)
 
 
 async def _issue_key(kind: TokenKind, ctx: ServerContext, workspace: str, name: str, by: str) -> NewKeyRecord:
@@ -96,12 +106,21 @@ async def issue_question_link(
 
 
 async def issue_session(
-    ctx: ServerContext, workspace: str, *, person: str, how: str, vouched_by: str | None = None
+    ctx: ServerContext,
+    workspace: str,
+    *,
+    person: str,
+    how: str,
+    vouched_by: str | None = None,
+    provider_session: str | None = None,
+    at_most: timedelta | None = None,
 ) -> SessionRecord | None:
-    """Open a session for a person who has proved who they are; None if the person is gone.
+    """Open a session for a person who has proved who they are; None if the person is gone or disabled.
 
-    `vouched_by` is who made the sign-in link, if that was somebody else.
+    `vouched_by` is who made the sign-in link, if that was somebody else. `provider_session` is the session at the provider
+    that it began with, and `at_most` is for how long the provider's word counts.
     """
+    lasts = timedelta(days=ctx.settings.session_days)
     token = _new_token(TokenKind.SESSION, workspace)
     session = await ctx.directory.open_session(
         workspace,
@@ -109,8 +128,9 @@ async def issue_session(
         digest=digest_of(token),
         person=person,
         how=how,
-        lasts=timedelta(days=ctx.settings.session_days),
+        lasts=lasts if at_most is None else min(lasts, at_most),
         vouched_by=vouched_by,
+        provider_session=provider_session,
     )
     return None if session is None else SessionRecord(token=token, expires_at=session.expires_at)
 

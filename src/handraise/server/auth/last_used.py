@@ -30,4 +30,9 @@ class LastUsed:
         try:
             await self._context.directory.note_use(workspace, key_id)
         except Exception as error:  # noqa: BLE001 -- the request goes on
-            _log.warning("the use of key %s could not be noted: %s", key_id, error)
+            _log.warning(
+                "the use of key %s could not be noted: %s",
+                key_id,
+                error,
+                extra={"event": "key_use_not_noted"},
+            )

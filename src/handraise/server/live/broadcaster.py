@@ -144,7 +144,11 @@ class _FeedBroadcaster:
         except (DeskClosed, StoreUnavailable):
             pass
         except Exception as error:  # noqa: BLE001 -- every stream depends on this task, and clients come back
-            _log.error("the streams of a workspace cannot continue; they end", exc_info=error)
+            _log.error(
+                "the streams of a workspace cannot continue; they end",
+                exc_info=error,
+                extra={"event": "streams_ended"},
+            )
         finally:
             stopping.cancel()
             self._end()

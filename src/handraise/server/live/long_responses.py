@@ -47,7 +47,9 @@ class LongResponseMiddleware:
                 await begun.pop().run(send, gone)
             except Exception as error:
                 # The application's own error handler is inside of this.
-                _log.error("a long response failed unexpectedly", exc_info=error)
+                _log.error(
+                    "a long response failed unexpectedly", exc_info=error, extra={"event": "request_failed"}
+                )
                 raise
             finally:
                 gone.cancel()

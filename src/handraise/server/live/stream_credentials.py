@@ -86,7 +86,9 @@ class StreamCredentials:
                 return
             except Exception as error:  # noqa: BLE001 -- announcements only make it faster
                 _log.warning(
-                    "changes of rights cannot be heard; streams find out at intervals", exc_info=error
+                    "changes of rights cannot be heard; streams find out at intervals",
+                    exc_info=error,
+                    extra={"event": "hints_off"},
                 )
             while True:
                 try:
@@ -94,7 +96,11 @@ class StreamCredentials:
                 except DeskClosed:
                     return
                 except Exception as error:  # noqa: BLE001 -- all streams depend on this task
-                    _log.error("the credentials of streams cannot be checked; trying again", exc_info=error)
+                    _log.error(
+                        "the credentials of streams cannot be checked; trying again",
+                        exc_info=error,
+                        extra={"event": "credentials_unchecked"},
+                    )
                     await asyncio.sleep(_RETRY)
 
     async def _check_in_interval(self) -> None:
@@ -136,7 +142,11 @@ class StreamCredentials:
             found = await asyncio.gather(*map(self._authenticator.find, part), return_exceptions=True)
             for token, caller in zip(part, found, strict=True):
                 if isinstance(caller, BaseException):
-                    _log.debug("a stream ends, because its credential cannot be looked up", exc_info=caller)
+                    _log.debug(
+                        "a stream ends, because its credential cannot be looked up",
+                        exc_info=caller,
+                        extra={"event": "stream_ended"},
+                    )
                 _end(each for each in list(self._streams.get(token, ())) if each.caller != caller)
 
 

@@ -1,4 +1,4 @@
-"""How many event streams and long polls may be open at a time. Each takes a connection."""
+"""How many event streams, long polls and exports may be open at a time. Each takes a connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from handraise.model.errors import TooManyRequests
-from handraise.server.auth.authenticator import Caller
+from handraise.server.auth.authenticator import CallerOrReader
 from handraise.server.file_descriptors import max_connections
 from handraise.server.settings import ServerSettings
 
@@ -29,7 +29,7 @@ class StreamLimits:
         self._workspace_limit = _bound(settings.workspace_stream_limit, available * _SHARE_OF_WORKSPACE)
         self._open: Counter[tuple[str, ...]] = Counter()
 
-    def check(self, caller: Caller) -> None:
+    def check(self, caller: CallerOrReader) -> None:
         """Raise `TooManyRequests` if this caller has reached a limit."""
         if self._open[caller.workspace, caller.credential] >= self._credential_limit:
             raise TooManyRequests(
@@ -43,12 +43,12 @@ class StreamLimits:
                 f"This workspace has {self._workspace_limit} event streams and long polls open, and may have no more",
             )
 
-    def hold(self, caller: Caller) -> Held:
+    def hold(self, caller: CallerOrReader) -> Held:
         """Check, and count one for this caller until it is released; raises `TooManyRequests`."""
         self.check(caller)
         return self.count(caller)
 
-    def count(self, caller: Caller) -> Held:
+    def count(self, caller: CallerOrReader) -> Held:
         """Count one that was checked before, without a limit."""
         self._open.update(_keys(caller))
         return Held(self._open, caller)
@@ -59,7 +59,7 @@ class Held:
 
     __slots__ = ("_caller", "_open")
 
-    def __init__(self, counts: Counter[tuple[str, ...]], caller: Caller) -> None:
+    def __init__(self, counts: Counter[tuple[str, ...]], caller: CallerOrReader) -> None:
         self._open = counts
         self._caller = caller
 
@@ -74,7 +74,7 @@ class Held:
                 del self._open[key]
 
 
-def _keys(caller: Caller) -> tuple[tuple[str, ...], ...]:
+def _keys(caller: CallerOrReader) -> tuple[tuple[str, ...], ...]:
     return (caller.workspace, caller.credential), (caller.workspace,)
 
 

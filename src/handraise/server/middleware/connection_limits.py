@@ -108,13 +108,18 @@ class ConnectionLimits:
             return
         self._log_at = now + _LOG_INTERVAL
         if why == "process":
-            _log.warning("this process has %d connections and can have no more", self._process_limit)
+            _log.warning(
+                "this process has %d connections and can have no more",
+                self._process_limit,
+                extra={"event": "connection_limit"},
+            )
         else:
             _log.warning(
                 "%s has %d connections and may have no more. If a proxy is there, name it in HANDRAISE_TRUSTED_PROXIES; "
                 "the limit is HANDRAISE_CONNECTION_LIMIT",
                 at,
                 self._address_limit,
+                extra={"event": "connection_limit"},
             )
 
 

@@ -44,7 +44,7 @@ def problem_response(error: HandraiseError) -> Response:
     """The response for an error."""
     document = problem_of(error)
     if document.status >= 500:  # noqa: PLR2004 -- the first status that is our own fault
-        _log.warning("refused: %s", error)
+        _log.warning("refused: %s", error, extra={"event": "request_refused"})
     return document_response(document)
 
 
@@ -106,7 +106,7 @@ async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
 
 def unexpected_response(error: Exception) -> Response:
     """The response to an error that nobody expected, which is logged."""
-    _log.error("a request failed unexpectedly", exc_info=error)
+    _log.error("a request failed unexpectedly", exc_info=error, extra={"event": "request_failed"})
     return document_response(
         ProblemDocument(
             type="urn:handraise:problem:error",

@@ -106,7 +106,9 @@ async def _handle_with_key(
                 )
         except StoreUnavailable as error:
             # The request is done, and its caller gets the response; only a retry would not find it.
-            _log.warning("the response to a request could not be kept: %s", error)
+            _log.warning(
+                "the response to a request could not be kept: %s", error, extra={"event": "response_not_kept"}
+            )
     return response
 
 

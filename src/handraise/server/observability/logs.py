@@ -1,5 +1,7 @@
 """The log of `handraise serve`: one line for each event, as JSON or as text for a terminal.
 
+Each line of ours names its `event`, which stays the same when a sentence is reworded: docs/reference/log-events.md.
+
 The rest of the library logs with the standard library and configures nothing; only `serve` calls this.
 """
 
@@ -18,7 +20,9 @@ from handraise.server.observability.traces import trace_id
 from handraise.server.settings import ServerSettings
 
 _SAID_ALREADY = "Exception in ASGI application"
-_FOR_PROGRAMS = ("logger", "request_id", "trace_id", "workspace")
+OTHER = "other"
+"""The event of lines that other libraries log."""
+_FOR_PROGRAMS = ("logger", "request_id", "trace_id", "workspace", "client")
 _COLOURS = {"debug": "\x1b[2m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 _PLAIN = "\x1b[0m"
 _OF_EVERY_RECORD = frozenset(
@@ -59,7 +63,8 @@ class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record."""
         line: Line = {
-            "event": record.getMessage(),
+            "event": OTHER,
+            "message": record.getMessage(),
             "level": record.levelname.lower(),
             "logger": record.name,
             "timestamp": datetime.fromtimestamp(record.created, UTC),
@@ -91,11 +96,13 @@ def _coloured_line(line: Line) -> str:
 def _line(line: Line) -> str:
     """One line for people, with a traceback below it."""
     instant, level = line.pop("timestamp").astimezone().strftime("%H:%M:%S"), line.pop("level")
-    event, trouble = str(line.pop("event")), line.pop("exception", None)
-    if event == "request":
+    message, trouble = str(line.pop("message")), line.pop("exception", None)
+    if line["event"] == "request":
         milliseconds = line.pop("seconds") * 1000
-        event = f"{line.pop('method')} {line.pop('route', '?')} {line.pop('status')} {milliseconds:.1f} ms"
-    said = [f"{level}: {event}" if level in ("warning", "error", "critical") else event]
+        message = f"{line.pop('method')} {line.pop('route', '?')} {line.pop('status')} {milliseconds:.1f} ms"
+    if line["event"] in ("request", OTHER):
+        del line["event"]
+    said = [f"{level}: {message}" if level in ("warning", "error", "critical") else message]
     said += [f"{name}={value}" for name, value in line.items() if name not in _FOR_PROGRAMS]
     text = visible_line(f"{instant}  {' '.join(said)}")
     return "\n".join([text, *map(visible_line, (trouble or "").splitlines())])

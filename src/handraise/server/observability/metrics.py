@@ -17,7 +17,7 @@ from handraise import __version__
 from handraise.model.deliveries import DeliveryStatus, Try
 from handraise.model.outcomes import Answered, Status
 from handraise.model.questions import Question
-from handraise.ports import QueueStats
+from handraise.ports import PoolStats, QueueStats
 
 _Send: TypeAlias = Callable[..., None]
 """Records the same number in OpenTelemetry, with its labels; does nothing if that is off."""
@@ -27,6 +27,7 @@ _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 _ANSWER_BUCKETS = (1, 5, 15, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 4 * _HOUR, 12 * _HOUR)
 _LONG_ANSWER_BUCKETS = (_DAY, 3 * _DAY, 7 * _DAY, 14 * _DAY, 30 * _DAY)
 _WAKE_UP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_LOOP_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -46,11 +47,33 @@ class Metrics:
         self.descriptions: list[Description] = []
         self._registry = prometheus.CollectorRegistry()
         self._meter = meter or NoOpMeter("handraise")
-        self._counted_at = time.monotonic()
         self._streams = 0
-        self._count_waits: Callable[[], int] = int
+        self._task_runs: dict[str, float] = {}
+        self._sealed_at = time.monotonic()
+        self._gauges: list[_Gauge] = []
 
         self._info = self._gauge("info", "1, with the running version", ["version"])
+        self._ready = self._gauge(
+            "ready", "1 if this process takes requests and its store answered the last check, else 0"
+        )
+        self._store_up = self._gauge(
+            "store_up", "1 if the store answered the last check of this process, every 5 seconds, else 0"
+        )
+        self._pool_size = self._gauge(
+            "pool_size", "The most connections to PostgreSQL that the pool of this process opens"
+        )
+        self._pool_in_use = self._gauge("pool_in_use", "Connections of the pool that run a statement")
+        self._pool_waiters = self._gauge("pool_waiters", "Statements that wait for a connection of the pool")
+        self._loop_lag = self._histogram(
+            "event_loop_lag_seconds",
+            "How much later than it should the event loop of this process woke a timer, measured twice a second",
+            _LOOP_BUCKETS,
+        )
+        self._task_age = self._gauge(
+            "task_age_seconds",
+            "Seconds since a background task of this process last succeeded, or since it was started",
+            ["task"],
+        )
         self._pending = self._gauge(
             "questions_pending",
             "Pending questions in the whole store, at most this many seconds old, at the last count",
@@ -58,6 +81,14 @@ class Metrics:
         )
         self._deliveries = self._gauge(
             "deliveries", "Deliveries in the whole store by status, at the last count", ["status"]
+        )
+        self._outbox_oldest_due = self._gauge(
+            "outbox_oldest_due_seconds",
+            "For how long the oldest delivery in the whole store has been due without an attempt, at the last count",
+        )
+        self._agents_at_quota = self._gauge(
+            "agents_at_quota",
+            "Agents in the whole store that may not ask because of `HANDRAISE_PENDING_QUOTA`, at the last count",
         )
         self._tries = self._counter(
             "delivery_tries",
@@ -68,10 +99,6 @@ class Metrics:
             "messages_held_back",
             "Messages that were delayed by quiet hours or by a limit",
             ["channel"],
-        )
-        self._queue_stats_age = self._gauge(
-            "queue_stats_age_seconds",
-            "Seconds since questions and deliveries were last counted, or since the process started",
         )
         self._asked = self._counter("questions_asked", "Questions asked through this process")
         self._settled = self._counter(
@@ -89,6 +116,11 @@ class Metrics:
         )
         self._waits = self._gauge("waits", "Open waits for an outcome in this process")
         self._event_streams = self._gauge("event_streams", "Open event streams of this process")
+        self._feed_lag = self._gauge(
+            "feed_lag_seconds",
+            "Seconds since this process last read the events that its streams wait for, of the workspace where that "
+            "is longest; 0 without streams",
+        )
         self._wake_up_lag = self._histogram(
             "wake_up_lag_seconds",
             "Until the waits of this process got an outcome: `here`, since this process recorded it; "
@@ -109,6 +141,11 @@ class Metrics:
             "requests_replayed", "Requests answered from their idempotency key, not done again"
         )
         self._limited = self._counter("requests_limited", "Requests refused by a rate limit")
+        self._credentials_refused = self._counter(
+            "credentials_refused",
+            "Keys, sessions, links, codes and signatures that were not valid, by what they were for",
+            ["credential"],
+        )
         self._cut_connections = self._counter(
             "connections_cut",
             "Connections closed because no request came in time (`slow`), or because of the limit of one network "
@@ -126,6 +163,10 @@ class Metrics:
             "audit_failed",
             "Workspaces whose events this process cannot seal, because of an error that is in its log",
         )
+        self._sealed_age = self._gauge(
+            "audit_sealed_age_seconds",
+            "Seconds since this process last found every event of every workspace sealed, or since it started",
+        )
         self._witness_tries = self._counter(
             "audit_witness_tries",
             "Attempts of this process to send heads of the audit trail to a witness, by result",
@@ -138,8 +179,8 @@ class Metrics:
         )
 
         self._info.set(1, version=__version__)
-        self._queue_stats_age.read_from(self._age_of_queue_stats)
         self._event_streams.read_from(lambda: self._streams)
+        self._sealed_age.read_from(lambda: time.monotonic() - self._sealed_at)
         for status in Status:
             if status is not Status.PENDING:
                 self._settled.add(0, status=status)
@@ -149,21 +190,53 @@ class Metrics:
         """Render everything in the text format of Prometheus."""
         return prometheus.generate_latest(_WithoutCreatedSamples(self._registry))
 
-    def count_waits(self, count: Callable[[], int]) -> None:
-        """Set the function that counts the waits of this process."""
-        self._count_waits = count
+    def read_waits(self, count: Callable[[], int]) -> None:
+        """Read the number of waits of this process from a function."""
         self._waits.read_from(count)
 
+    def read_readiness(self, is_ready: Callable[[], bool]) -> None:
+        """Read from a function whether this process takes requests."""
+        self._ready.read_from(is_ready)
+
+    def read_pool(self, stats: Callable[[], PoolStats]) -> None:
+        """Read the state of the connection pool from a function."""
+        self._pool_size.read_from(lambda: stats().size)
+        self._pool_in_use.read_from(lambda: stats().in_use)
+        self._pool_waiters.read_from(lambda: stats().waiters)
+
+    def read_feed_lag(self, lag: Callable[[], float]) -> None:
+        """Read from a function for how long followed events have not been read."""
+        self._feed_lag.read_from(lag)
+
+    def set_store_up(self, *, up: bool) -> None:
+        """Set whether the store answered the last check."""
+        self._store_up.set(int(up))
+
+    def watch_task(self, task: str) -> Callable[[], None]:
+        """Measure since when a background task has not succeeded; call the result whenever it has."""
+
+        def succeeded() -> None:
+            self._task_runs[task] = time.monotonic()
+
+        succeeded()
+        self._task_age.read_from(lambda: time.monotonic() - self._task_runs[task], task=task)
+        return succeeded
+
+    def observe_loop_lag(self, seconds: float) -> None:
+        """Observe how late the event loop woke a timer."""
+        self._loop_lag.observe(seconds)
+
     def update_queue_stats(self, queue_stats: QueueStats) -> None:
-        """Set what was just counted in the whole store."""
-        self._counted_at = time.monotonic()
+        """Set what was just counted in the whole store, and export what Prometheus reads by itself."""
         for age, number in queue_stats.pending.items():
             self._pending.set(number, at_most="+Inf" if age == float("inf") else f"{age:g}")
         self._deliveries.clear()
         for status, number in queue_stats.deliveries.items():
             self._deliveries.set(number, status=status)
-        self._waits.export(self._count_waits())
-        self._event_streams.export(self._streams)
+        self._outbox_oldest_due.set(queue_stats.oldest_due)
+        self._agents_at_quota.set(queue_stats.askers_at_quota)
+        for gauge in self._gauges:
+            gauge.export()
 
     def count_delivery_try(self, tried: Try) -> None:
         """Count a delivery attempt."""
@@ -217,6 +290,10 @@ class Metrics:
         """Count a request that was answered from its idempotency key."""
         self._replayed.add(1)
 
+    def count_refused_credential(self, credential: str) -> None:
+        """Count a credential that was not valid."""
+        self._credentials_refused.add(1, credential=credential)
+
     def count_cut_connection(self, why: str) -> None:
         """Count a connection that was closed because of a limit."""
         self._cut_connections.add(1, why=why)
@@ -232,6 +309,10 @@ class Metrics:
     def set_audit_failed(self, workspaces: int) -> None:
         """Set the number of workspaces whose events cannot be sealed."""
         self._audit_failed.set(workspaces)
+
+    def note_sealed(self) -> None:
+        """Note that every event of every workspace is sealed."""
+        self._sealed_at = time.monotonic()
 
     def count_witness_try(self, witness: str, *, sent: bool) -> None:
         """Count an attempt to send heads to a witness."""
@@ -249,9 +330,6 @@ class Metrics:
         """Count an event stream that ended."""
         self._streams -= 1
 
-    def _age_of_queue_stats(self) -> float:
-        return time.monotonic() - self._counted_at
-
     def _describe(self, name: str, kind: str, labels: Sequence[str], text: str) -> None:
         self.descriptions.append(Description(f"handraise_{name}", kind, tuple(labels), text))
 
@@ -264,10 +342,12 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> _Gauge:
         self._describe(name, "gauge", labels, text)
-        return _Gauge(
+        gauge = _Gauge(
             prometheus.Gauge(f"handraise_{name}", text, labels, registry=self._registry),
             self._meter.create_gauge(f"handraise.{name}", description=text).set,
         )
+        self._gauges.append(gauge)
+        return gauge
 
     def _histogram(
         self, name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = ()
@@ -304,18 +384,21 @@ class _Gauge:
     def __init__(self, here: prometheus.Gauge, send: _Send) -> None:
         self._here = here
         self._send = send
+        self._readers: dict[tuple[str, ...], Callable[[], None]] = {}
 
     def set(self, number: float, **labels: str) -> None:
         (self._here.labels(**labels) if labels else self._here).set(number)
         self._send(number, labels)
 
-    def export(self, number: float) -> None:
-        """Set it in OpenTelemetry only; Prometheus reads it from a function."""
-        self._send(number)
+    def read_from(self, read: Callable[[], float], **labels: str) -> None:
+        """Read it from a function at every scrape; OpenTelemetry gets it from `export`."""
+        (self._here.labels(**labels) if labels else self._here).set_function(read)
+        self._readers[(*labels.values(),)] = lambda: self._send(read(), labels)
 
-    def read_from(self, read: Callable[[], float]) -> None:
-        """Read it from a function at every scrape."""
-        self._here.set_function(read)
+    def export(self) -> None:
+        """Send what the function says to OpenTelemetry."""
+        for send in self._readers.values():
+            send()
 
     def clear(self) -> None:
         """Remove all labels."""

@@ -140,7 +140,7 @@ class RequestLogMiddleware:
             logging.DEBUG if route in _UNLOGGED else logging.WARNING if status >= _FAILED else logging.INFO
         )
         if _log.isEnabledFor(level):
-            _log.log(level, "request", extra=_line(request, scope, route, status))
+            _log.log(level, "request", extra={"event": "request", **_line(request, scope, route, status)})
 
     def _end_span(self, request: ActiveRequest, scope: Scope) -> None:
         span, question = request.span, request.question
@@ -172,6 +172,7 @@ def _line(request: ActiveRequest, scope: Scope, route: str | None, status: int) 
         "route": route,
         "status": status,
         "seconds": round(request.seconds, 6),
+        "client": _client(scope),
         "workspace": _caller(scope, "workspace"),
         "caller": _caller(scope, "name"),
         "question": request.question.id if request.question else None,
@@ -184,6 +185,12 @@ def _line(request: ActiveRequest, scope: Scope, route: str | None, status: int) 
 def _route(scope: Scope) -> str | None:
     """The template of the route, which has no id and no secret in it."""
     return getattr(scope.get("route"), "path", None)
+
+
+def _client(scope: Scope) -> str | None:
+    """The client's network address: the one that a trusted proxy names, else that of the connection."""
+    client = scope.get("client")
+    return client[0] if client else None
 
 
 def _caller(scope: Scope, what: str) -> str | None:

@@ -213,12 +213,12 @@ def _prefilled(request: Request, question: Question) -> Submission | None:
 
 def _gone(request: Request) -> Response:
     """The same page for a link that has ended, no longer belongs to its person, or never existed: 410."""
-    count_refusal(request)
+    count_refusal(request, "question_link")
     return message(gettext(_TITLE), gettext(_GONE), status=410)
 
 
 def _gone_in_frame(request: Request) -> Response:
-    count_refusal(request)
+    count_refusal(request, "question_link")
     return page(
         "inbox/embedded_gone.html",
         status=410,

@@ -49,7 +49,7 @@ async def open_session(request: Request, ctx: Context, body: OpenSession) -> Res
     """Exchange a sign-in link's token for a session, for clients that are not browsers. It works once."""
     session = await _open_session(ctx, body.link)
     if session is None:
-        count_refusal(request)
+        count_refusal(request, "sign_in_link")
         raise Unauthenticated("This link does not work. " + _GONE)
     return reply(session, status=201)
 
@@ -218,5 +218,5 @@ def _link_token(text: str) -> Token | None:
 
 def _gone(request: Request) -> Response:
     """The same page for a link that was used, has expired, or does not exist: 410."""
-    count_refusal(request)
+    count_refusal(request, "sign_in_link")
     return message(gettext("This link does not work any more"), gettext(_GONE), status=410)

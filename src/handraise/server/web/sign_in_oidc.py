@@ -19,11 +19,13 @@ from handraise.server.auth.issuer import issue_session
 from handraise.server.auth.login_redirect import HOME, own_page, return_path
 from handraise.server.auth.oidc import (
     ATTEMPT_LASTS,
+    BEGIN,
     CALLBACK,
     Identity,
     Provider,
     ProviderUnavailable,
     SignInRefused,
+    SignInTooOld,
 )
 from handraise.server.context import ServerContext
 from handraise.server.mail_addresses import sync_email_address
@@ -42,11 +44,13 @@ async def _provider_of(request: Request) -> Provider:
 ProviderDep = Annotated[Provider, Depends(_provider_of)]
 
 
-@pages.get("/sign-in/oidc")
-async def go_to_provider(request: Request, ctx: Context, provider: ProviderDep) -> Response:
-    """Send the browser to the provider."""
+@pages.get(BEGIN)
+async def go_to_provider(
+    request: Request, ctx: Context, provider: ProviderDep, *, again: bool = False
+) -> Response:
+    """Send the browser to the provider; with `again`, to sign in there also if it knows the person."""
     try:
-        url, attempt = await provider.begin(return_path(request))
+        url, attempt = await provider.begin(return_path(request), again=again)
     except ProviderUnavailable:
         return _unavailable(ctx)
     response = RedirectResponse(url, 303)
@@ -91,8 +95,10 @@ async def finish(
         identity = await provider.identify(attempt, code)
         session = await _session_of(ctx, identity)
         response = await start_session(request, ctx, session, to=own_page(attempt.place) or HOME)
+    except SignInTooOld:
+        response = RedirectResponse(f"{BEGIN}?again=true", 303)
     except SignInRefused as refusal:
-        count_refusal(request)
+        count_refusal(request, "oidc")
         response = _not_signed_in(error_text(str(refusal)))
     except ProviderUnavailable:
         response = _unavailable(ctx)
@@ -111,21 +117,35 @@ async def _session_of(ctx: ServerContext, identity: Identity) -> SessionRecord:
                 "remove you and to add you again."
             ).format(email=identity.email)
         )
-    session = await issue_session(ctx, person.workspace, person=person.id, how="oidc") if person else None
-    if session is None:
+    if person is None:
         text = gettext("Nobody here goes by {email}. Ask an administrator to invite you.")
         raise SignInRefused(text.format(email=identity.email))
+    if person.disabled_at is None:
+        await ctx.directory.set_provided_rights(
+            person.workspace, person.id, groups=identity.groups, is_admin=identity.is_admin, by=person.id
+        )
+    session = await issue_session(
+        ctx,
+        person.workspace,
+        person=person.id,
+        how="oidc",
+        provider_session=identity.provider_session,
+        at_most=identity.lasts,
+    )
+    if session is None:
+        raise SignInRefused(gettext("An administrator has disabled you here. Ask them if that is a mistake."))
     return session
 
 
 async def _person_of(ctx: ServerContext, identity: Identity) -> Person | None:
-    """The person with this e-mail address, or a new one if its domain may join."""
+    """The person who came with this identity before, else the one with this address, else a new one if they may join."""
     directory, workspace = ctx.directory, ctx.settings.oidc_workspace
-    person = await directory.find_person_by_email(workspace, identity.email)
+    person = await directory.find_person_by_identity(workspace, identity.id)
+    person = person or await directory.find_person_by_email(workspace, identity.email)
     if person is not None:
         return person
     name = identity.email.lower()
-    if not ctx.settings.may_join(workspace, name):
+    if not (identity.is_admin or ctx.settings.may_join(workspace, name)):
         return None
     if await directory.find_person(workspace, name):
         return None  # somebody with another address has that name, and must not be overwritten

@@ -143,7 +143,11 @@ class WitnessDelivery:
         except NotSent as error:
             return str(error), 0.0 if error.after is None else error.after.total_seconds()
         except Exception as error:  # noqa: BLE001 -- it is tried again, and must not stay claimed
-            _log.exception("the witness %s failed in a way that nobody expected", self._address.name)
+            _log.exception(
+                "the witness %s failed in a way that nobody expected",
+                self._address.name,
+                extra={"event": "witness_failed"},
+            )
             return type(error).__name__, 0.0
         return None, 0.0
 
@@ -151,7 +155,11 @@ class WitnessDelivery:
         now = self._now()
         await self._queue.succeeded(self._address.id, now=now, next_at=now + self._interval)
         if before.failing_since is not None:
-            _log.info("the witness %s gets heads of the audit trail again", self._address.name)
+            _log.info(
+                "the witness %s gets heads of the audit trail again",
+                self._address.name,
+                extra={"event": "witness_back"},
+            )
 
     async def _failed(self, before: WitnessState, problem: str, wait: float) -> None:
         now = self._now()
@@ -163,4 +171,5 @@ class WitnessDelivery:
                 "the witness %s did not get heads of the audit trail, and is tried again: %s",
                 self._address.name,
                 problem,
+                extra={"event": "witness_failed"},
             )

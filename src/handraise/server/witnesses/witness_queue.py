@@ -83,7 +83,11 @@ class WitnessQueue:
         try:
             await self.put(ChainHead.from_seal(seal))
         except UnsafeStore as error:
-            _log.error("a head of the audit trail cannot be sent to witnesses: %s", error)
+            _log.error(
+                "a head of the audit trail cannot be sent to witnesses: %s",
+                error,
+                extra={"event": "head_not_queued"},
+            )
 
     async def put(self, head: ChainHead) -> None:
         """Store a later head of a workspace; an earlier one than the stored one changes nothing."""

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from handraise.channels.email.server_urls import read_sender, read_server
+from handraise.channels.email.server_urls import read_sender
 from handraise.channels.http_errors import status_error
 from handraise.channels.safe_http import URL, SafeHttpClient, open_safe_client
 from handraise.model.witnesses import ChainHead
 from handraise.presentation.translation import Locale, gettext, use_locale
+from handraise.server.mail_setup import open_mail_setup
 from handraise.server.settings import ServerSettings
 from handraise.server.witness_addresses import WitnessAddress, read_witness_address
 from handraise.server.witnesses.witness_file import FileWitness
@@ -92,16 +93,14 @@ class HttpWitness:
 
 
 class MailWitness:
-    """A mailbox that gets heads by e-mail, through the server's own mail server."""
+    """A mailbox that gets heads by e-mail, as the server's own mails go out."""
 
     batch = _MOST_LINES
 
     def __init__(self, settings: ServerSettings, to: str) -> None:
         from handraise.channels.email.mime import id_host  # noqa: PLC0415 -- an extra
-        from handraise.channels.email.smtp import SmtpRelay  # noqa: PLC0415 -- an extra
 
-        smtp = settings.email_smtp_url
-        self._relay = SmtpRelay(read_server(smtp.get_secret_value() if smtp else "", "smtp"))
+        self._settings = settings
         self._sender = read_sender(settings.email_from or "")
         self._to = to
         self._locale = settings.locale
@@ -110,7 +109,8 @@ class MailWitness:
     async def send(self, heads: Sequence[ChainHead]) -> None:
         """Send one mail with all heads."""
         mail = head_mail(heads, sender=self._sender, to=self._to, host=self._host, locale=self._locale)
-        await self._relay.hand_over(mail, sender=self._sender.addr_spec, to=self._to)
+        async with open_mail_setup(self._settings) as setup:
+            await setup.transport().hand_over(mail, sender=self._sender.addr_spec, to=self._to)
 
 
 def head_mail(heads: Sequence[ChainHead], *, sender: Address, to: str, host: str, locale: Locale) -> bytes:

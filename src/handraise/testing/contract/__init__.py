@@ -32,6 +32,7 @@ from handraise.testing.contract.key_alias_cases import KeyAliasCases
 from handraise.testing.contract.pending_view_cases import PendingViewCases
 from handraise.testing.contract.policy_cases import PolicyCases
 from handraise.testing.contract.quorum_cases import QuorumCases
+from handraise.testing.contract.quota_cases import QuotaCases
 from handraise.testing.contract.receipt_cases import ReceiptCases, RuledReceiptCases
 from handraise.testing.contract.report_cases import ReportCases, StoppedReportCases
 from handraise.testing.contract.search_cases import SearchCases
@@ -110,10 +111,11 @@ class DeskContract(
     PolicyCases,
     StandingAnswerCases,
     StopCases,
+    QuotaCases,
     WorkingTimeCases,
     RuledBulkCases,
     RuledReceiptCases,
     RuledSharingCases,
     StoppedReportCases,
 ):
-    """Everything that a desk promises, on the backend of the `backend` fixture: also policies, stops, hours and files."""
+    """Everything that a desk promises, on the backend of the `backend` fixture: also policies, stops, quotas, hours and files."""

@@ -23,6 +23,7 @@ from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.model.json_values import Json
 from handraise.model.working_hours import WorkingHours
+from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.ports import Policies
 from handraise.testing.clock import ManualClock
 
@@ -82,6 +83,10 @@ class Backend(Protocol):
         """Set the working hours of a group or, without a name, of the workspace."""
         ...
 
+    async def set_quotas(self, workspace: str, quotas: WorkspaceQuotas) -> None:
+        """Set the quotas of a workspace."""
+        ...
+
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
         """Stop what is covered, as an operator; return the id of the stop. It says `WHY`, by `STOPPER`."""
         ...
@@ -110,6 +115,11 @@ class AddressBackend:
         """Set working hours, on the store at the address."""
         async with open_backend(self._address) as parts:
             await parts.directory.put_hours(workspace, group, hours)
+
+    async def set_quotas(self, workspace: str, quotas: WorkspaceQuotas) -> None:
+        """Set the quotas, on the store at the address."""
+        async with open_backend(self._address) as parts:
+            await parts.policies.put_quotas(workspace, quotas)
 
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
         """Stop what is covered, on the store at the address."""
@@ -161,6 +171,11 @@ class MemoryBackend:
         """Set working hours; a desk must have been opened before."""
         assert self._directory is not None
         await self._directory.put_hours(workspace, group, hours)
+
+    async def set_quotas(self, workspace: str, quotas: WorkspaceQuotas) -> None:
+        """Set the quotas; a desk must have been opened before."""
+        assert self._policies is not None
+        await self._policies.put_quotas(workspace, quotas)
 
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
         """Stop what is covered, on the store."""

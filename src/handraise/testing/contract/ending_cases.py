@@ -1,16 +1,20 @@
-"""Settled questions at the store: what is counted of them, and finding those that a count is about."""
+"""Settled questions at the store: what is counted and exported of them, and finding those that a count is about."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from handraise import Approval, Escalation, Responder, Timeline
 from handraise.desk.local_desk import LocalDesk
 from handraise.desks import desk_from_store
+from handraise.model.forms import form_from_json
+from handraise.model.outcomes import outcome_of
 from handraise.model.provenance import Provenance
+from handraise.model.settled_rows import SettledRow, settled_row
 from handraise.model.statistics import Ending
 from handraise.ports import Filter, Store
 from handraise.ports.settled_filter import NO_CHANNEL, SettledFilter
@@ -99,6 +103,88 @@ class EndingCases(ContractFixtures):
             **{name: name for name in ("declined", "returned", "default", "grant")},
             "taken back": "withdrawn",
         }
+
+    @promise("P2")
+    @pytest.mark.parametrize("limit", [1, 4, 100])
+    async def test_an_export_has_every_settled_question_once_oldest_first(
+        self, store: Store, workspace: str, elsewhere: str, ended: dict[str, str], limit: int
+    ) -> None:
+        page = await store.settled(Filter(workspace=workspace), after=None, limit=100)
+        questions = list(reversed(page.questions))
+        assert {ended[each.id] for each in questions} == set(_PROMPTS)
+        rows = await _exported(store, workspace, limit=limit)
+        assert [row.id for row in rows] == [question.id for question in questions]
+        for row, question in zip(rows, questions, strict=True):
+            expected = settled_row(question)
+            assert expected is not None
+            assert outcome_of(row.status, row.settled_at, json.loads(row.outcome)) == question.outcome
+            assert form_from_json(row.form) == question.form
+            assert _plain(row) == _plain(expected)
+        assert await _exported(store, elsewhere) == []
+
+    async def test_an_export_of_a_time_has_what_was_settled_in_it(
+        self, store: Store, workspace: str, clock: ManualClock, ended: dict[str, str]
+    ) -> None:
+        end = clock.now()  # ten minutes after the first were settled, one more, and twenty later the last one
+        late, last, rest = {"slow"}, {"default"}, set(_PROMPTS) - {"slow", "default"}
+        always = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+        for since, until, wanted in (
+            (None, end - 20 * _MINUTE, rest),
+            (end - 20 * _MINUTE, None, late | last),
+            (end - 20 * _MINUTE, end, late),
+            (end, None, last),
+            (end, end + _MINUTE, last),
+            (end + _MINUTE, None, set()),
+            (end + timedelta(days=1), None, set()),
+            (None, end - timedelta(days=1), set()),
+            (*always, set(_PROMPTS)),
+        ):
+            rows = await _exported(store, workspace, since=since, until=until, limit=3)
+            assert {ended[row.id] for row in rows} == wanted, (since, until)
+
+    async def test_an_export_has_what_is_archived_and_nothing_that_waits(
+        self, store: Store, workspace: str, clock: ManualClock, ended: dict[str, str]
+    ) -> None:
+        before = await _exported(store, workspace)
+        clock.advance(timedelta(days=1))
+        await store.tidy(rest=timedelta(hours=1), keep=None, limit=1_000_000)
+        async with desk_from_store(store, SilentBus(), workspace=workspace, asker="agent") as desk:
+            await desk.post("still pending")
+        assert len(before) == len(ended)
+        assert await _exported(store, workspace) == before
+
+    @pytest.mark.parametrize("junk", ["", "nonsense", "-1", "1.2.3", "٣", "'; --", "\x00"])
+    async def test_an_export_goes_on_only_after_a_cursor_of_its_own(
+        self, store: Store, workspace: str, junk: str
+    ) -> None:
+        with pytest.raises(ValueError, match="cursor"):
+            await store.settled_rows(workspace, since=None, until=None, after=junk, limit=10)
+
+
+async def _exported(
+    store: Store,
+    workspace: str,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 100,
+) -> list[SettledRow]:
+    rows: list[SettledRow] = []
+    after = None
+    while True:
+        page = await store.settled_rows(workspace, since=since, until=until, after=after, limit=limit)
+        rows += page.rows
+        assert len(page.rows) <= limit
+        if page.after is None:
+            return rows
+        assert page.after != after
+        after = page.after
+
+
+def _plain(row: SettledRow) -> tuple[object, ...]:
+    """What is comparable as it is, and the JSON that stores may write differently."""
+    parsed = (None if each is None else json.loads(each) for each in (row.recipients, row.votes, row.report))
+    return (*row._replace(form="", outcome="", recipients="", votes=None, report=None), *parsed)
 
 
 async def _settle_some(desk: LocalDesk, clock: ManualClock) -> dict[str, str]:

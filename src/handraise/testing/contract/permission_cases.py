@@ -56,6 +56,40 @@ class PermissionCases(ContractFixtures):
         assert (await desk.answer(question.id, "approve", by="cfo")).decision
 
     @promise("P11")
+    async def test_somebody_who_is_disabled_decides_nothing(
+        self, parts: Backend, directory: Directory, workspace: str
+    ) -> None:
+        await people(directory, workspace, "ann", "bob", "cfo", "dan")
+        await directory.put_group(workspace, "ops", ["bob", "dan"])
+        await directory.put_group(workspace, "friends", ["ann"])
+        async with desk_from_store(
+            parts.store, parts.bus, directory=directory, workspace=workspace, asker="bob's agent"
+        ) as desk:
+            voted = await desk.post("Drop it?", form=_ONCE, recipients=["ann", "bob", "cfo"], quorum=2)
+            vouched = await desk.post("Drop it?", form=_ONCE, recipients=["group:friends"], quorum=2)
+            plain = await desk.post("Drop it?", form=_ONCE, recipients=["group:ops"])
+            friends = frozenset({"friends"})
+            await desk.answer(voted.id, "approve", by="bob")
+            await desk.answer(vouched.id, "approve", by=Responder("bob", friends))
+            await directory.disable_person(workspace, "bob", by="boss")
+            assert (await desk.answer(voted.id, "approve", by="ann")).status == "pending"
+            assert (
+                await desk.answer(vouched.id, "approve", by=Responder("eve", friends))
+            ).status == "pending"
+            for by in ("bob", Responder("bob", frozenset({"ops"}))):
+                for move in (
+                    partial(desk.answer, plain.id, "approve", by=by),
+                    partial(desk.decline, plain.id, by=by),
+                    partial(desk.answer, voted.id, "approve", by=by),
+                ):
+                    with pytest.raises(PermissionDenied, match="disabled this person"):
+                        await move()
+            assert (await desk.get(plain.id)).status == "pending"
+            assert (await desk.answer(plain.id, "approve", by=Responder("dan", frozenset({"ops"})))).decision
+            await directory.enable_person(workspace, "bob")
+            assert (await desk.answer(voted.id, "approve", by="bob")).decision
+
+    @promise("P11")
     async def test_a_vote_of_somebody_who_left_the_group_does_not_count(
         self, desk: Desk, directory: Directory, workspace: str
     ) -> None:
@@ -127,7 +161,7 @@ class PermissionCases(ContractFixtures):
         assert await desk.apply_grant(same.id) is not None
 
     @promise("P11")
-    @pytest.mark.parametrize("lost", ["removed", "left"])
+    @pytest.mark.parametrize("lost", ["removed", "left", "disabled"])
     async def test_a_grant_ends_with_the_right_of_its_giver(
         self, desk: Desk, directory: Directory, workspace: str, lost: str
     ) -> None:
@@ -140,6 +174,8 @@ class PermissionCases(ContractFixtures):
         await (
             directory.remove_person(workspace, "gus")
             if lost == "removed"
+            else directory.disable_person(workspace, "gus")
+            if lost == "disabled"
             else directory.put_group(workspace, "ops", ["hal"])
         )
         again = await desk.post("Pay?", form=_PAY, recipients=["group:ops"])
@@ -149,7 +185,7 @@ class PermissionCases(ContractFixtures):
             await desk.consume_approval(used.id)
 
     @promise("P11")
-    @pytest.mark.parametrize("lost", ["removed", "left"])
+    @pytest.mark.parametrize("lost", ["removed", "left", "disabled"])
     async def test_a_standing_answer_ends_with_the_right_of_its_giver(
         self, parts: Backend, directory: Directory, workspace: str, lost: str
     ) -> None:
@@ -168,6 +204,8 @@ class PermissionCases(ContractFixtures):
             await (
                 directory.remove_person(workspace, "gus")
                 if lost == "removed"
+                else directory.disable_person(workspace, "gus")
+                if lost == "disabled"
                 else directory.put_group(workspace, "tax", ["hal"])
             )
             assert (await asked()).outcome is None

@@ -245,6 +245,21 @@ class StoreContract(QueueCases, EndingCases):
         await _post(store, workspace, "q-1", recipients=["ana", "bob", "group:ops"])
         assert await _grown(store, before) == [1] * len(AGES)
 
+    async def test_the_pulse_counts_askers_that_have_as_many_pending_questions_as_the_quota(
+        self, store: Store, workspace: str, elsewhere: str
+    ) -> None:
+        before = {quota: (await store.queue_stats(quota=quota)).askers_at_quota for quota in (2, 3)}
+        first = await _post(store, workspace, "q-1", recipients=["ana", "bob"])
+        await _post(store, workspace, "q-2")
+        await _post(store, elsewhere, "q-1")
+        grown = {
+            quota: (await store.queue_stats(quota=quota)).askers_at_quota - before[quota] for quota in (2, 3)
+        }
+        assert grown == {2: 1, 3: 0}
+        assert (await store.queue_stats()).askers_at_quota == 0
+        await store.settle([answer_move(first, Responder("ana"), "a")])
+        assert (await store.queue_stats(quota=2)).askers_at_quota == before[2]
+
     @promise("P8")
     async def test_the_pulse_of_one_workspace_is_its_own(
         self, store: Store, clock: ManualClock, workspace: str, elsewhere: str

@@ -16,11 +16,13 @@ from handraise.model.audit_verification import verify
 from handraise.model.away import Away
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits, compose
+from handraise.model.errors import PreconditionFailed
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.seals import Hold, Rule
 from handraise.model.workspace_events import WorkspaceEvent
+from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.ports import Backend, WorkspaceEventSearch
 from handraise.testing.contract.backend import SOON
 from handraise.testing.promises import promise
@@ -181,6 +183,27 @@ class WorkspaceEventCases:
             ("hold.placed", "boss", {"hold": "case", "question": None, "reason": "court"}),
             ("hold.lifted", "cid", {"hold": "case"}),
             ("person.erased", "boss", {}),
+        ]
+
+    async def test_the_quotas_of_a_workspace_leave_an_event_if_they_change(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        own = WorkspaceQuotas(pending=5, agents={"robot": 0})
+        for quotas in (own, own, WorkspaceQuotas()):
+            await ports.policies.put_quotas(workspace, quotas, by="boss")
+
+        def refuse(stored: WorkspaceQuotas) -> None:
+            assert stored == WorkspaceQuotas()
+            raise PreconditionFailed("read it again")
+
+        with pytest.raises(PreconditionFailed):
+            await ports.policies.put_quotas(workspace, own, by="boss", check=refuse)
+        assert await ports.policies.quotas(workspace) == WorkspaceQuotas()
+        said = {"pending": 5, "agents": {"robot": 0}}
+        found = await _final(ports, workspace, 2)
+        assert [(each.kind.value, each.by, each.details) for each in found] == [
+            ("quotas.changed", "boss", {"from": {}, "to": said}),
+            ("quotas.changed", "boss", {"from": said, "to": {}}),
         ]
 
     async def test_events_of_the_workspace_are_searched_the_newest_first(

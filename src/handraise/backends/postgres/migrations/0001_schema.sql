@@ -8,7 +8,7 @@
 --   * Columns of fixed width come first, so that no padding is stored.
 --   * Of a secret, only the digest is kept.
 --
--- In this order: the workspace; questions, their inbox, events and grants; the directory of people and agents;
+-- In this order: the workspace; copies; questions, their inbox, events and grants; the directory of people and agents;
 -- deliveries; the archive; shards; the audit trail; full-text search; erasing; row-level security; rights.
 
 
@@ -28,6 +28,22 @@ create function handraise.is_visible(workspace text) returns boolean
 create function handraise.set_workspace(workspace text) returns text
     language sql
     return set_config('handraise.workspaces', ',' || encode(convert_to(workspace, 'UTF8'), 'hex') || ',.', true);
+
+
+-- == Copies of a store ==
+
+-- What `handraise copy` notes in both stores, by the same `id`, so that only one of them is ever used. A source is not opened
+-- any more. A target is not opened before it is complete; `progress` is how far each table is. `other` is the address of the
+-- other store, without a password.
+create table handraise.store_copy (
+    begun_at      timestamptz not null,
+    finished_at   timestamptz,
+    only_one      boolean     primary key default true check (only_one),
+    side          text        collate "C" not null check (side in ('source', 'target')),
+    id            text        collate "C" not null,
+    other         text        not null,
+    progress      text        not null default '{}'
+);
 
 
 -- == Questions ==
@@ -225,6 +241,11 @@ create index events_of_workspaces on handraise.events (workspace, transaction, n
 
 create policy seen_when_sealed on handraise.events for select to current_user using (question_id = '');
 
+-- The cursor of an event. What was copied from SQLite has the transaction 0, which a cursor does not show, as there.
+create function handraise.cursor_text(transaction xid8, number bigint) returns text
+    language sql immutable parallel safe
+    return case when transaction = '0'::xid8 then '' else transaction::text || '.' end || number::text;
+
 -- Processes that listen for wake-ups. If none was seen lately, a writer sends no NOTIFY.
 create unlogged table handraise.listeners (
     seen_at       timestamptz not null,
@@ -406,13 +427,16 @@ end;
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it, so that it does not
 -- depend on the database's locale. `identity` is the account at an OIDC provider that the person first came with: a digest
--- of its issuer and subject. `language` and `time_zone` are what they chose to read in. While they are away, `deputy` answers
--- for them.
+-- of its issuer and subject. `admin_provided` says that they are an administrator because that provider says so. `language`
+-- and `time_zone` are what they chose to read in. While they are away, `deputy` answers for them. Since `disabled_at`, they
+-- can do nothing here.
 create table handraise.people (
     created_at    timestamptz not null,
     signed_in_at  timestamptz,
     away_from     timestamptz,
     away_until    timestamptz,
+    disabled_at   timestamptz,
+    admin_provided boolean    not null default false,
     workspace     text        collate "C" not null,
     id            text        collate "C" not null,
     role          text        collate "C" not null check (role in ('member', 'admin')),
@@ -430,12 +454,16 @@ create table handraise.people (
 ) with (fillfactor = 75);
 
 create index people_away on handraise.people (workspace, away_until) where away_until is not null;
+create index people_disabled on handraise.people (workspace, id) where disabled_at is not null;
+create index people_by_identity on handraise.people (workspace, identity) where identity is not null;
 
 -- `seen_when_adopted` here and below: making a database a shard looks for the workspaces that it has.
 create policy seen_when_adopted on handraise.people for select to current_user using (true);
 
--- What belongs to a person refers to them, so that nothing of it is left if they are removed and come back.
+-- What belongs to a person refers to them, so that nothing of it is left if they are removed and come back. `provided` says
+-- that the membership comes from the OIDC provider, which can end it.
 create table handraise.members (
+    provided      boolean     not null default false,
     workspace     text        collate "C" not null,
     group_name    text        collate "C" not null,
     person        text        collate "C" not null,
@@ -485,7 +513,8 @@ create table handraise.agent_keys (
 
 create policy seen_when_adopted on handraise.agent_keys for select to current_user using (true);
 
--- `vouched_by` is who made the link that the session began with, if that was somebody else.
+-- `vouched_by` is who made the link that the session began with, if that was somebody else. `provider_session` is a digest of
+-- the OIDC provider's issuer and of its own session, with which the provider can end this one.
 create table handraise.sessions (
     created_at    timestamptz not null,
     expires_at    timestamptz not null,
@@ -495,12 +524,14 @@ create table handraise.sessions (
     person        text        collate "C" not null,
     how           text        collate "C" not null,
     vouched_by    text        collate "C",
+    provider_session text     collate "C",
     primary key (workspace, id),
     unique (workspace, digest),
     foreign key (workspace, person) references handraise.people on delete cascade
 );
 
 create index sessions_by_person on handraise.sessions (workspace, person);
+create index sessions_by_provider on handraise.sessions (workspace, provider_session) where provider_session is not null;
 create index sessions_by_end on handraise.sessions (expires_at);
 
 create policy found_when_over on handraise.sessions for select to current_user using (true);
@@ -546,6 +577,19 @@ create table handraise.saved_views (
     query         text        not null,
     primary key (workspace, person, name),
     foreign key (workspace, person) references handraise.people on delete cascade
+);
+
+-- What a provider wrote over SCIM about a person or a group. `name_folded` is what their names there are compared by.
+create table handraise.provisioned (
+    created_at    timestamptz not null,
+    changed_at    timestamptz not null,
+    workspace     text        collate "C" not null,
+    kind          text        collate "C" not null check (kind in ('User', 'Group')),
+    id            text        collate "C" not null,
+    name_folded   text        collate "C" not null,
+    document      json        not null,
+    primary key (workspace, kind, id),
+    unique (workspace, kind, name_folded)
 );
 
 -- A link that was used is deleted.
@@ -819,15 +863,15 @@ create function handraise.asked_in(stage integer, needs jsonb, recipients jsonb)
         )
     end;
 
--- Whether the directory lets a person answer; null if it does not know them. A transaction that removes them or changes
--- a group of the audience waits until this one has ended. What it has committed is seen, because every query in here takes
+-- Whether the directory lets a person answer; null if it does not know them, or they are disabled. A transaction that removes
+-- or disables them or changes a group of the audience waits until this one has ended. What it has committed is seen, because every query in here takes
 -- a new snapshot.
 create function handraise.is_backed(workspace text, person text, audience jsonb) returns boolean
     language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform from handraise.people as p
-    where p.workspace = is_backed.workspace and p.id = is_backed.person
+    where p.workspace = is_backed.workspace and p.id = is_backed.person and p.disabled_at is null
     for key share;
     if not found then
         return null;
@@ -866,8 +910,8 @@ begin
 end;
 $$;
 
--- Whether a person who had a right may still answer. `groups` are those that were vouched for at that time; null means
--- that what was vouched for is not checked again.
+-- Whether a person who had a right may still answer; nobody who is disabled may. `groups` are those that were vouched for at
+-- that time; null means that what was vouched for is not checked again.
 create function handraise.is_still_backed(
     workspace text, person text, backed boolean, groups jsonb, audience jsonb
 ) returns boolean
@@ -875,7 +919,15 @@ create function handraise.is_still_backed(
 as $$
 declare
     now_backed boolean;
+    is_disabled boolean;
 begin
+    select p.disabled_at is not null into is_disabled
+    from handraise.people as p
+    where p.workspace = is_still_backed.workspace and p.id = is_still_backed.person
+    for key share;
+    if is_disabled then
+        return false;
+    end if;
     if backed is not null then
         now_backed := handraise.is_backed(workspace, person, audience);
         if backed or now_backed is null then
@@ -1152,18 +1204,33 @@ begin atomic
     limit workspaces_with_due.at_most;
 end;
 
--- How many pending questions are at most so old, for each age in seconds; and how many deliveries have each status.
+-- How many pending questions are at most so old, for each age in seconds; how many deliveries have each status; for how
+-- many seconds the oldest delivery, or entry that may lead to one, is due; and how many askers have as many pending
+-- questions as the quota allows.
 create function handraise.queue_stats(
-    now timestamptz, ages double precision[], out pending bigint[], out deliveries json
+    now timestamptz, ages double precision[], quota bigint,
+    out pending bigint[], out deliveries json, out oldest_due double precision, out askers_at_quota bigint
 )
     language sql stable security definer set search_path = pg_catalog, pg_temp
 begin atomic
-    with aged as materialized (
+    with counted as materialized (
+        select i.workspace, i.question_id, i.asker from handraise.inbox as i where i.main limit 100000
+    ),
+    aged as materialized (
         select extract(epoch from queue_stats.now - q.asked_at)::double precision as age
-        from (
-            select i.workspace, i.question_id from handraise.inbox as i where i.main limit 100000
-        ) as counted
+        from counted
         join handraise.questions as q on q.workspace = counted.workspace and q.id = counted.question_id
+    ),
+    at_quota as (
+        select from counted
+        where queue_stats.quota is not null
+        group by counted.workspace, counted.asker
+        having count(*) >= queue_stats.quota
+    ),
+    due as (
+        (select d.due_at as at from handraise.deliveries as d where d.due_at is not null order by d.due_at limit 1)
+        union all
+        select min(entry.at) from (select o.at from handraise.outbox as o limit 100000) as entry
     ),
     sent as (
         select counted.status, count(*) as number
@@ -1176,7 +1243,12 @@ begin atomic
             from unnest(queue_stats.ages) with ordinality as a (age, place)
             order by a.place
         ),
-        (select coalesce(json_object_agg(sent.status, sent.number), '{}') from sent);
+        (select coalesce(json_object_agg(sent.status, sent.number), '{}') from sent),
+        (
+            select greatest(coalesce(extract(epoch from queue_stats.now - min(due.at)), 0), 0)::double precision
+            from due
+        ),
+        (select count(*) from at_quota);
 end;
 
 
@@ -1691,6 +1763,16 @@ begin atomic
         and (s.tool is null or s.tool = stops_of.form -> 'action' ->> 'tool');
 end;
 
+-- How many pending questions an agent may have, or with an empty name every agent without its own; 0 is any number.
+create table handraise.quotas (
+    workspace     text        collate "C" not null,
+    agent         text        collate "C" not null,
+    pending       bigint      not null,
+    primary key (workspace, agent)
+);
+
+create policy seen_when_adopted on handraise.quotas for select to current_user using (true);
+
 -- What was uploaded. `owner` is 'asker:' with the name of an asker, or 'person:' with the id of a person: only they can refer to
 -- it. It can be used once its bytes are `stored`, and until it is `removed_at`; then its bytes are deleted. `referred` says that
 -- a question may refer to it.
@@ -1963,7 +2045,7 @@ begin
     end if;
     select
         count(*), coalesce(
-            string_agg(e.transaction::text || '.' || e.number::text, ',' order by e.transaction, e.number), ''
+            string_agg(handraise.cursor_text(e.transaction, e.number), ',' order by e.transaction, e.number), ''
         )
     into found_events, behind
     from handraise.events as e
@@ -2023,7 +2105,7 @@ begin atomic
     insert into handraise.removals (at, workspace, question_id, what, actor, cursors)
     select
         note_removals.at, e.workspace, e.question_id, note_removals.what, note_removals.actor,
-        string_agg(e.transaction::text || '.' || e.number::text, ',' order by e.transaction, e.number)
+        string_agg(handraise.cursor_text(e.transaction, e.number), ',' order by e.transaction, e.number)
     from handraise.events as e
     where e.workspace = note_removals.workspace and e.question_id = any (note_removals.ids)
         and exists (select from handraise.seals as s where s.workspace = note_removals.workspace)
@@ -2582,7 +2664,7 @@ begin
     insert into handraise.removals (at, workspace, question_id, what, actor, cursors)
     select
         now(), c.workspace, '', 'erased', null,
-        string_agg(c.transaction::text || '.' || c.number::text, ',' order by c.transaction, c.number)
+        string_agg(handraise.cursor_text(c.transaction, c.number), ',' order by c.transaction, c.number)
     from handraise.events_about(erase_person.workspace, erase_person.person) as c
     where exists (select from handraise.seals as s where s.workspace = erase_person.workspace)
     group by c.workspace;
@@ -2590,6 +2672,8 @@ begin
     using handraise.events_about(erase_person.workspace, erase_person.person) as c
     where e.workspace = c.workspace and e.transaction = c.transaction and e.number = c.number;
     delete from handraise.people as p where p.workspace = erase_person.workspace and p.id = erase_person.person;
+    delete from handraise.provisioned as p
+    where p.workspace = erase_person.workspace and p.kind = 'User' and p.id = erase_person.person;
     update handraise.people as p set deputy = null
     where p.workspace = erase_person.workspace and p.deputy = erase_person.person;
     delete from handraise.addresses as a
@@ -2696,7 +2780,7 @@ begin
     -- Seals and removals are written by functions only. A rule that keeps nothing, or a hold that is lifted, would make
     -- others remove what a server may not.
     grant select
-        on handraise.migrations, handraise.archive_hand, handraise.archive_index, handraise.shards, handraise.shard,
+        on handraise.migrations, handraise.store_copy, handraise.archive_hand, handraise.archive_index, handraise.shards, handraise.shard,
             handraise.numbering, handraise.seals, handraise.removals, handraise.retention, handraise.search_entries,
             handraise.search_progress
         to handraise_app;
@@ -2713,8 +2797,10 @@ begin
         to handraise_app;
     grant select, insert, delete
         on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox,
-            handraise.rule_suspensions, handraise.stops, handraise.passkey_nonces, handraise.saved_views
+            handraise.rule_suspensions, handraise.stops, handraise.quotas, handraise.passkey_nonces,
+            handraise.saved_views
         to handraise_app;
+    grant select, insert, update, delete on handraise.provisioned to handraise_app;
     grant select, insert, update, delete
         on handraise.inbox, handraise.listeners, handraise.people, handraise.calendars, handraise.requests,
             handraise.addresses,

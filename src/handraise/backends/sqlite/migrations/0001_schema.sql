@@ -13,6 +13,19 @@ create table migrations (
     oldest_release  text    not null
 ) strict;
 
+-- What `handraise copy` notes in both stores, by the same `id`, so that only one of them is ever used. A source is not opened
+-- any more. A target is not opened before it is complete; `progress` is how far each table is. `other` is the address of the
+-- other store, without a password.
+create table store_copy (
+    only_one        integer primary key default 1 check (only_one = 1),
+    id              text    not null,
+    side            text    not null check (side in ('source', 'target')),
+    other           text    not null,
+    begun_at        integer not null,
+    finished_at     integer,
+    progress        text    not null default '{}'
+) strict;
+
 
 -- == Questions ==
 
@@ -198,9 +211,14 @@ create index inbox_by_conversation on inbox (workspace, conversation, question_i
 create index inbox_by_due on inbox (due_at) where due_at is not null;
 create index inbox_unheard on inbox (unheard_at) where unheard_at is not null;
 
--- One line of history for each transition; an event that is about no question has '' as its question's id.
+-- One line of history for each transition; an event that is about no question has '' as its question's id. Its place in a
+-- feed is `transaction` and `number`, as in PostgreSQL, so that a copy of a store has the same places. Of what is
+-- written here, `transaction` is that of `numbering`.
 create table events (
     number        integer primary key autoincrement,
+    "transaction" integer not null default 0,
+    -- The same as `number`: SQLite compares two columns at once along an index only if none of them is the row's own id.
+    place         integer not null generated always as (number) virtual,
     workspace     text    not null,
     question_id   text    not null,
     kind          text    not null,
@@ -210,10 +228,25 @@ create table events (
     data          text
 ) strict;
 
-create index events_by_workspace on events (workspace, number);
-create index events_by_question on events (workspace, question_id, number);
+create index events_by_workspace on events (workspace, "transaction", place);
+create index events_by_question on events (workspace, question_id, "transaction", place);
 -- Another key under which a question is found: that of a call that waits for the same answer.
 create unique index events_by_key on events (workspace, actor, data ->> '$.key') where kind = 'joined';
+
+-- What new events have as their `transaction`: more than any in the store that this one was copied from, 0 if that was
+-- none or had none. So a feed goes on after every cursor that the other store has given.
+create table numbering (
+    only_one      integer primary key default 1 check (only_one = 1),
+    "transaction" integer not null default 0
+) strict;
+
+insert into numbering default values;
+
+create trigger number_event after insert on events
+when new."transaction" = 0 and (select n."transaction" from numbering as n) > 0
+begin
+    update events set "transaction" = (select n."transaction" from numbering as n) where number = new.number;
+end;
 
 -- Processes that listen for wake-ups, the datagram port on this host where each hears them, and whether it is also told
 -- of feeds, or only of settled questions.
@@ -291,6 +324,7 @@ create virtual table search_words using fts5 (words, tags, tokenize = 'ascii', c
 -- Up to which event a workspace is in the index.
 create table search_progress (
     workspace     text    primary key,
+    "transaction" integer not null default 0,
     number        integer not null
 ) strict, without rowid;
 
@@ -299,7 +333,8 @@ create table search_progress (
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it: lower() knows only
 -- ASCII here. `identity` is the account at an OIDC provider that the person first came with: a digest of its issuer and
--- subject. `language` and `time_zone` are what they chose to read in. While they are away, `deputy` answers for them.
+-- subject. `admin_provided` says that they are an administrator because that provider says so. `language` and `time_zone` are
+-- what they chose to read in. While they are away, `deputy` answers for them. Since `disabled_at`, they can do nothing here.
 create table people (
     workspace     text    not null,
     id            text    not null,
@@ -315,6 +350,8 @@ create table people (
     away_from     integer,
     away_until    integer,
     deputy        text,
+    disabled_at   integer,
+    admin_provided integer not null default 0,
     primary key (workspace, id),
     unique (workspace, email_folded),
     check ((email is null) = (email_folded is null)),
@@ -322,11 +359,19 @@ create table people (
 ) strict, without rowid;
 
 create index people_away on people (workspace, away_until) where away_until is not null;
+create index people_disabled on people (workspace, id) where disabled_at is not null;
+create index people_by_identity on people (workspace, identity) where identity is not null;
 
+-- The people who may do something.
+create view enabled_people as
+select * from people where disabled_at is null;
+
+-- `provided` says that the membership comes from the OIDC provider, which can end it.
 create table members (
     workspace     text    not null,
     group_name    text    not null,
     person        text    not null,
+    provided      integer not null default 0,
     primary key (workspace, group_name, person)
 ) strict, without rowid;
 
@@ -371,7 +416,8 @@ create table agent_keys (
     unique (workspace, digest)
 ) strict, without rowid;
 
--- `vouched_by` is who made the link that the session began with, if that was somebody else.
+-- `vouched_by` is who made the link that the session began with, if that was somebody else. `provider_session` is a digest of
+-- the OIDC provider's issuer and of its own session, with which the provider can end this one.
 create table sessions (
     workspace     text    not null,
     id            text    not null,
@@ -379,6 +425,7 @@ create table sessions (
     person        text    not null,
     how           text    not null,
     vouched_by    text,
+    provider_session text,
     created_at    integer not null,
     expires_at    integer not null,
     primary key (workspace, id),
@@ -386,6 +433,7 @@ create table sessions (
 ) strict, without rowid;
 
 create index sessions_by_person on sessions (workspace, person);
+create index sessions_by_provider on sessions (workspace, provider_session) where provider_session is not null;
 create index sessions_by_end on sessions (expires_at);
 
 -- The passkeys of people. `public_key` is a COSE key in base64url, `domain` is where it works, and `vouched_by` is that of the
@@ -425,6 +473,19 @@ create table saved_views (
     query         text    not null,
     created_at    integer not null,
     primary key (workspace, person, name)
+) strict, without rowid;
+
+-- What a provider wrote over SCIM about a person or a group. `name_folded` is what their names there are compared by.
+create table provisioned (
+    workspace     text    not null,
+    kind          text    not null check (kind in ('User', 'Group')),
+    id            text    not null,
+    name_folded   text    not null,
+    document      text    not null,
+    created_at    integer not null,
+    changed_at    integer not null,
+    primary key (workspace, kind, id),
+    unique (workspace, kind, name_folded)
 ) strict, without rowid;
 
 -- A link that was used is deleted.
@@ -525,11 +586,13 @@ where q.needs is not null;
 
 -- The names under which the directory lets each of its people answer.
 create view directory_names as
-select p.workspace, p.id as person, p.id as name from people as p
+select p.workspace, p.id as person, p.id as name from enabled_people as p
 union all
-select p.workspace, p.id, '*' from people as p
+select p.workspace, p.id, '*' from enabled_people as p
 union all
-select m.workspace, m.person, 'group:' || m.group_name from members as m;
+select m.workspace, m.person, 'group:' || m.group_name
+from members as m
+join enabled_people as p on p.workspace = m.workspace and p.id = m.person;
 
 -- The names under which the giver of each grant may answer now: those that the directory gives them, if it gave them the
 -- right; else those that were vouched for, as long as a directory that knew them still does.
@@ -543,8 +606,11 @@ select g.workspace, g.id, v.value
 from grants as g, json_each(json_insert(coalesce(g.giver_groups, '[]'), '$[#]', g.granted_by, '$[#]', '*')) as v
 where g.giver_backed is not 1
     and (
-        g.giver_backed is null
-        or exists (select 1 from people as p where p.workspace = g.workspace and p.id = g.granted_by)
+        exists (select 1 from enabled_people as p where p.workspace = g.workspace and p.id = g.granted_by)
+        or (
+            g.giver_backed is null
+            and not exists (select 1 from people as p where p.workspace = g.workspace and p.id = g.granted_by)
+        )
     );
 
 -- The same for the giver of each standing answer.
@@ -558,8 +624,11 @@ select s.workspace, s.id, v.value
 from standing_answers as s, json_each(json_insert(coalesce(s.giver_groups, '[]'), '$[#]', s.given_by, '$[#]', '*')) as v
 where s.giver_backed is not 1
     and (
-        s.giver_backed is null
-        or exists (select 1 from people as p where p.workspace = s.workspace and p.id = s.given_by)
+        exists (select 1 from enabled_people as p where p.workspace = s.workspace and p.id = s.given_by)
+        or (
+            s.giver_backed is null
+            and not exists (select 1 from people as p where p.workspace = s.workspace and p.id = s.given_by)
+        )
     );
 
 
@@ -664,6 +733,7 @@ create table seals (
     workspace     text    not null,
     number        integer not null,
     oldest        integer not null,
+    last_transaction integer not null default 0,
     last_number   integer not null,
     sealed_at     integer not null,
     previous      blob    not null,
@@ -737,6 +807,14 @@ create table stops (
 ) strict, without rowid;
 
 create unique index stops_by_scope on stops (workspace, coalesce(agent, ''), coalesce(tool, ''));
+
+-- How many pending questions an agent may have, or with an empty name every agent without its own; 0 is any number.
+create table quotas (
+    workspace     text    not null,
+    agent         text    not null,
+    pending       integer not null,
+    primary key (workspace, agent)
+) strict, without rowid;
 
 -- What is neither removed nor erased: a whole workspace, or one question of it.
 create table holds (

@@ -40,6 +40,8 @@ _KINDS: dict[WorkspaceEventKind, str] = {
     WorkspaceEventKind.PERSON_ADDED: gettext_noop("Person added"),
     WorkspaceEventKind.PERSON_CHANGED: gettext_noop("Person changed"),
     WorkspaceEventKind.PERSON_REMOVED: gettext_noop("Person removed"),
+    WorkspaceEventKind.PERSON_DISABLED: gettext_noop("Person disabled"),
+    WorkspaceEventKind.PERSON_ENABLED: gettext_noop("Person enabled"),
     WorkspaceEventKind.PERSON_AWAY: gettext_noop("Person away"),
     WorkspaceEventKind.PERSON_BACK: gettext_noop("Person back"),
     WorkspaceEventKind.PERSON_ERASED: gettext_noop("Person erased"),
@@ -64,6 +66,7 @@ _KINDS: dict[WorkspaceEventKind, str] = {
     WorkspaceEventKind.STOP_BEGUN: gettext_noop("Stop begun"),
     WorkspaceEventKind.STOP_ENDED: gettext_noop("Stop ended"),
     WorkspaceEventKind.RETENTION_CHANGED: gettext_noop("Retention changed"),
+    WorkspaceEventKind.QUOTAS_CHANGED: gettext_noop("Quotas changed"),
     WorkspaceEventKind.HOLD_PLACED: gettext_noop("Hold placed"),
     WorkspaceEventKind.HOLD_LIFTED: gettext_noop("Hold lifted"),
 }

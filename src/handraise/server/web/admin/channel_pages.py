@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -13,10 +12,9 @@ import pydantic
 from fastapi import APIRouter, Form, Query
 from starlette.responses import RedirectResponse, Response
 
-from handraise.model.deliveries import Address, Delivery, DeliveryStatus
+from handraise.model.deliveries import Delivery, DeliveryStatus
 from handraise.model.errors import InvalidRequest, NotFound, PreconditionFailed
 from handraise.model.forms import Confirm
-from handraise.model.identities import fold_email
 from handraise.model.json_values import Json, text_problem
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Ref
@@ -24,6 +22,8 @@ from handraise.model.routing import Routing
 from handraise.model.visible import visible_line
 from handraise.presentation.names import channel_name, recipient_name
 from handraise.presentation.translation import gettext, gettext_noop
+from handraise.server.account_search import searchable
+from handraise.server.address_ids import address_id_of, shown_id
 from handraise.server.api.address_routes import (
     policy_text,
     put_address,
@@ -69,15 +69,6 @@ _HINTS = {
     "webhook": gettext_noop("an https URL, and the secret that signs the messages"),
 }
 
-_IDS = {
-    "email": ("address",),
-    "slack": ("user", "channel"),
-    "discord": ("user", "channel"),
-    "teams": ("user", "conversation"),
-    "telegram": ("chat",),
-}
-"""The parts that name a person or a room of a channel. All other addresses may be secret."""
-_HIDDEN = "digest:"
 
 _STANDINGS: dict[DeliveryStatus, str] = {
     DeliveryStatus.QUEUED: gettext_noop("on its way"),
@@ -175,7 +166,7 @@ async def put_address_here(
                 admin=admin,
                 recipient=recipient,
                 channel=channel,
-                address_id=_address_id(channel, value),
+                address_id=address_id_of(channel, value),
                 body=PutAddress(to=value),
             )
         except InvalidRequest as error:
@@ -196,7 +187,7 @@ async def remove_address_here(
     ctx: Context, admin: CurrentAdmin, *, recipient: Text = "", channel: Text = "", address: Text = ""
 ) -> Response:
     """Remove an address."""
-    await remove_address(ctx, admin, recipient, channel, address)
+    await remove_address(ctx=ctx, admin=admin, recipient=recipient, channel=channel, address_id=address)
     return to("/admin/addresses", "removed")
 
 
@@ -345,16 +336,6 @@ def _destination(channel: str, recipient: str, text: str, secret: str) -> Json:
             return {"url": text}
 
 
-def _address_id(channel: str, to: Json) -> str:
-    """The id of an address: who it is there, or a digest if that is nobody's business. A new secret changes no id."""
-    held = to if isinstance(to, dict) else {}
-    named = next((str(held[name]) for name in _IDS.get(channel, ()) if held.get(name)), "")
-    if named:
-        return fold_email(named) if channel == "email" else named
-    place = {name: value for name, value in held.items() if name != "secret"}
-    return f"{_HIDDEN}{sha256(json.dumps(place, sort_keys=True).encode()).hexdigest()[:12]}"
-
-
 async def _recipient_problem(ctx: ServerContext, admin: PersonCaller, recipient: str) -> dict[str, str]:
     """What is wrong with a recipient: it is a person, a group, or anybody."""
     known = recipient == ANYONE
@@ -370,13 +351,6 @@ async def _recipient_problem(ctx: ServerContext, admin: PersonCaller, recipient:
             "anybody."
         )
     }
-
-
-def _shown(address: Address) -> str:
-    """The id of an address, which is not secret."""
-    if not address.id.startswith(_HIDDEN):
-        return visible_line(address.id)
-    return gettext("(not shown: {digest})").format(digest=visible_line(address.id.removeprefix(_HIDDEN)))
 
 
 async def _addresses_page(
@@ -398,7 +372,7 @@ async def _addresses_page(
                 "through": channel_name(each.channel),
                 "is_on": each.channel in ctx.channels,
                 "id": each.id,
-                "shown": _shown(each),
+                "shown": shown_id(each),
             }
             for each in found
         ],
@@ -406,6 +380,7 @@ async def _addresses_page(
         channels=[(name, channel_name(name)) for name in offered],
         hints=[(channel_name(name), gettext(_HINTS[name])) for name in offered if name in _HINTS],
         takes_secret="webhook" in offered,
+        searchable=[(name, channel_name(name)) for name in searchable(ctx.settings)],
         typed=typed,
         **values,
     )

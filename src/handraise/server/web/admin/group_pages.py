@@ -20,6 +20,7 @@ from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.api.admin_routes import GroupName, group_text, put_group
 from handraise.server.api.calendar_routes import (
+    hours_version,
     put_group_hours,
     put_hours,
     put_rota,
@@ -27,6 +28,7 @@ from handraise.server.api.calendar_routes import (
     remove_hours,
     remove_rota,
     rota_record,
+    rota_version,
 )
 from handraise.server.api.etags import etag_of
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
@@ -38,7 +40,7 @@ from handraise.server.web.admin.admin_views import (
     invalid_fields,
     to,
 )
-from handraise.server.web.admin.people_pages import Done, Sure
+from handraise.server.web.admin.people_pages import CHANGED_SINCE, Done, Sure, Version
 from handraise.server.web.inbox.page_texts import since
 from handraise.server.web.pages import PageRoute
 from handraise.wire.calendar_records import PutRota
@@ -95,11 +97,12 @@ async def set_workspace_hours(
     country: Text = "",
     subdivision: Text = "",
     remove: Sure = False,
+    version: Version = "",
 ) -> Response:
     """Set or remove the hours of the workspace, which count for every group without its own."""
     typed = {"hours": hours, "time_zone": time_zone, "country": country, "subdivision": subdivision}
-    if problems := await _set_hours(ctx, admin, WHOLE_WORKSPACE, None if remove else typed):
-        return await _groups_page(ctx, admin, problems=problems, typed=typed, status=422)
+    if problems := await _set_hours(ctx, admin, WHOLE_WORKSPACE, None if remove else typed, version or None):
+        return await _groups_page(ctx, admin, problems=problems, typed=typed, status=_status(problems))
     return to(PATH, "removed" if remove else "saved", "hours")
 
 
@@ -116,7 +119,7 @@ async def change_group_here(
     name: GroupName,
     *,
     people: Names = (),
-    version: Annotated[str, Form(max_length=100)] = "",
+    version: Version = "",
     sure: Sure = False,
 ) -> Response:
     """Set the people of a group. Without any it is removed, after a question."""
@@ -141,7 +144,7 @@ async def change_group_here(
             name,
             problems=problems,
             typed={"people": people},
-            status=409 if "" in problems else 422,
+            status=_status(problems),
         )
     return to(href_of(name), "saved") if people else to(PATH, "removed")
 
@@ -157,11 +160,12 @@ async def set_group_hours(
     country: Text = "",
     subdivision: Text = "",
     remove: Sure = False,
+    version: Version = "",
 ) -> Response:
     """Set or remove the working hours of a group."""
     typed = {"hours": hours, "time_zone": time_zone, "country": country, "subdivision": subdivision}
-    if problems := await _set_hours(ctx, admin, name, None if remove else typed):
-        return await _group_page(ctx, admin, name, problems=problems, typed=typed, status=422)
+    if problems := await _set_hours(ctx, admin, name, None if remove else typed, version or None):
+        return await _group_page(ctx, admin, name, problems=problems, typed=typed, status=_status(problems))
     return to(href_of(name), "removed" if remove else "saved", "hours")
 
 
@@ -174,23 +178,26 @@ async def set_rota_here(
     address: Text = "",
     text: Annotated[str, Form(max_length=1_000_000)] = "",
     remove: Sure = False,
+    version: Version = "",
 ) -> Response:
     """Let a group follow a calendar, by its address or its text, or none."""
     address, text = address.strip(), text.strip()
     try:
         if remove:
-            await remove_rota(ctx, admin, name)
+            await remove_rota(ctx, admin, name, if_match=version or None)
         else:
-            await put_rota(ctx, admin, name, PutRota(address=address or None, text=text or None))
+            body = PutRota(address=address or None, text=text or None)
+            await put_rota(ctx, admin, name, body, if_match=version or None)
     except pydantic.ValidationError:
         problems = {"address": gettext("Give the address of a calendar or its text, one of the two.")}
     except InvalidRequest as error:
         problems = field_problems(error)
+    except PreconditionFailed:
+        problems = {"": gettext(CHANGED_SINCE)}
     else:
         return to(href_of(name), "removed" if remove else "saved", "rota")
-    return await _group_page(
-        ctx, admin, name, problems=problems, typed={"address": address, "text": text}, status=422
-    )
+    typed = {"address": address, "text": text}
+    return await _group_page(ctx, admin, name, problems=problems, typed=typed, status=_status(problems))
 
 
 def href_of(name: str) -> str:
@@ -209,25 +216,26 @@ async def _put(
     except InvalidRequest as error:
         return field_problems(error)
     except PreconditionFailed:
-        return {
-            "": gettext(
-                "Somebody has changed this group since you opened this page. Nothing was changed. Look at it again, "
-                "and save it again if you still mean it."
-            )
-        }
+        return {"": gettext(CHANGED_SINCE)}
     return {}
 
 
 async def _set_hours(
-    ctx: ServerContext, admin: PersonCaller, group: str, typed: dict[str, str] | None
+    ctx: ServerContext, admin: PersonCaller, group: str, typed: dict[str, str] | None, version: str | None
 ) -> dict[str, str]:
     try:
+        if typed is None and group:
+            await remove_group_hours(ctx, admin, group, if_match=version)
+            return {}
         if typed is None:
-            await (remove_group_hours(ctx, admin, group) if group else remove_hours(ctx, admin))
+            await remove_hours(ctx, admin, if_match=version)
             return {}
         given = {name: text.strip() or None for name, text in typed.items()}
         body = WorkingHours.model_validate(given | {"hours": given["hours"] or ""})
-        await (put_group_hours(ctx, admin, group, body) if group else put_hours(ctx, admin, body))
+        if group:
+            await put_group_hours(ctx, admin, group, body, if_match=version)
+        else:
+            await put_hours(ctx, admin, body, if_match=version)
     except pydantic.ValidationError as error:
         found = invalid_fields(error, _MEANT)
         if "hours" in found:
@@ -237,7 +245,14 @@ async def _set_hours(
         return found
     except InvalidRequest as error:
         return field_problems(error)
+    except PreconditionFailed:
+        return {"": gettext(CHANGED_SINCE)}
     return {}
+
+
+def _status(problems: dict[str, str]) -> int:
+    """The status of a page with problems: a conflict if somebody else was faster."""
+    return 409 if "" in problems else 422
 
 
 async def _choices(ctx: ServerContext, admin: PersonCaller, chosen: Sequence[str]) -> list[dict[str, Any]]:
@@ -288,6 +303,7 @@ async def _groups_page(
         ],
         everybody=await _choices(ctx, admin, typed.get("people", ())),
         has_hours=bool(_hours_of(calendars, WHOLE_WORKSPACE)),
+        hours_version=hours_version(WHOLE_WORKSPACE, calendars),
         typed={**_hours_of(calendars, WHOLE_WORKSPACE), **typed},
         **values,
     )
@@ -311,6 +327,8 @@ async def _group_page(
         version=etag_of(group_text(name, members)) if members else "",
         everybody=await _choices(ctx, admin, typed.get("people", members)),
         has_hours=bool(_hours_of(calendars, name)),
+        hours_version=hours_version(name, calendars),
+        rota_version=rota_version(name, calendars),
         typed={**_hours_of(calendars, name), **typed},
         rota={
             "source": None if rota.source is None else visible_line(rota.source),

@@ -11,8 +11,9 @@ from fastapi import APIRouter, Form
 from starlette.responses import Response
 
 from handraise.model.errors import InvalidRequest
-from handraise.model.identities import READER, AgentKey
+from handraise.model.identities import AgentKey
 from handraise.model.json_values import text_problem
+from handraise.model.people import ADMIN_PROGRAM, READER, SCIM, key_prefix
 from handraise.model.visible import visible_line
 from handraise.presentation.names import person_name
 from handraise.presentation.translation import gettext, gettext_noop
@@ -52,13 +53,16 @@ async def create_key_here(
     kind: Annotated[str, Form(max_length=20)] = "agent",
 ) -> Response:
     """Create a key and show it, once."""
-    agent, reads = agent.strip(), kind == "reader"
+    agent = agent.strip()
     typed = {"agent": agent, "kind": kind}
     if not agent.isprintable() or text_problem(agent):
         problems = {"agent": gettext(_MEANT["agent"])}
         return await _page(ctx, admin, problems=problems, typed=typed, status=422)
     try:
-        made = await make_key(ctx, admin, CreateKey(agent=agent, reads=reads))
+        body = CreateKey(
+            agent=agent, reads=kind == "reader", scim=kind == "scim", administers=kind == "admin"
+        )
+        made = await make_key(ctx, admin, body)
     except pydantic.ValidationError as error:
         return await _page(ctx, admin, problems=invalid_fields(error, _MEANT), typed=typed, status=422)
     except InvalidRequest as error:
@@ -72,11 +76,7 @@ async def create_key_here(
         heading=gettext("Copy it now"),
         text=gettext("It is shown only once. If you lose it, revoke it and create another one."),
         secret=made.key,
-        notes=[
-            gettext("Give it to the program as HANDRAISE_KEY, and set HANDRAISE_URL={address}").format(
-                address=ctx.settings.base_url
-            )
-        ],
+        notes=[_note(ctx, kind)],
         back=PATH,
     )
 
@@ -103,6 +103,17 @@ async def revoke_key_here(
     return to(PATH, "revoked")
 
 
+def _note(ctx: ServerContext, kind: str) -> str:
+    """Where the new key goes."""
+    if kind == "scim":
+        return gettext(
+            "Give it to your identity provider as the secret token, with the address {address}"
+        ).format(address=f"{ctx.settings.base_url}/scim/v2")
+    return gettext("Give it to the program as HANDRAISE_KEY, and set HANDRAISE_URL={address}").format(
+        address=ctx.settings.base_url
+    )
+
+
 async def _page(
     ctx: ServerContext, admin: PersonCaller, *, after: str | None = None, **values: Any
 ) -> Response:
@@ -123,8 +134,10 @@ async def _page(
 def _row(key: AgentKey, now: datetime) -> dict[str, Any]:
     return {
         "action": f"{PATH}/{quote(key.id, safe='')}/revoke",
-        "agent": visible_line(key.agent.removeprefix(READER)),
+        "agent": visible_line(key.agent.removeprefix(key_prefix(key.agent))),
         "reads": key.agent.startswith(READER),
+        "scim": key.agent.startswith(SCIM),
+        "administers": key.agent.startswith(ADMIN_PROGRAM),
         "id": visible_line(key.id),
         "by": person_name(key.created_by),
         "created": since(key.created_at, now),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from handraise.desk.everybody import everybody
 from handraise.desk.rule_suspensions import suspended_rules
-from handraise.model.identities import AgentKey, Person, Role
+from handraise.model.identities import AgentKey, Person
 from handraise.model.visible import visible_line
 from handraise.presentation.error_text import error_text
 from handraise.presentation.names import channel_name
@@ -160,7 +160,7 @@ async def _rotas(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
 
 async def _safety(ctx: ServerContext, admin: PersonCaller, people: list[Person]) -> list[Notice]:
     found = []
-    administrators = [each for each in people if each.role is Role.ADMIN]
+    administrators = [each for each in people if each.is_admin]
     if len(administrators) == 1:
         found.append(
             Notice(

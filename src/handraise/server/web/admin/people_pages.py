@@ -10,7 +10,7 @@ import pydantic
 from fastapi import APIRouter, Form, Query
 from starlette.responses import Response
 
-from handraise.model.errors import InvalidRequest, NotFound, PermissionDenied
+from handraise.model.errors import InvalidRequest, NotFound, PermissionDenied, PreconditionFailed
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import text_problem
 from handraise.model.visible import visible_line
@@ -19,11 +19,15 @@ from handraise.presentation.names import person_name
 from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.api.admin_routes import (
     PersonId,
+    disable_person,
+    enable_person,
     find_person,
     make_link,
+    person_text,
     put_person,
     remove_person,
 )
+from handraise.server.api.etags import etag_of
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.admin.admin_views import (
@@ -59,6 +63,12 @@ After = Annotated[str | None, Query(max_length=200)]
 Done = Annotated[str, Query(max_length=20)]
 Text = Annotated[str, Form(max_length=400)]
 Sure = Annotated[bool, Form()]
+Version = Annotated[str, Form(max_length=100)]
+"""The ETag of what a form was opened with."""
+CHANGED_SINCE = gettext_noop(
+    "Somebody has changed this since you opened this page. Nothing was changed. Look at it again, and save it again if you "
+    "still mean it."
+)
 
 
 @pages.get(PATH)
@@ -110,13 +120,15 @@ async def change_person_here(
     name: Text = "",
     email: Text = "",
     role: Annotated[str, Form(max_length=20)] = Role.MEMBER.value,
+    version: Version = "",
 ) -> Response:
-    """Change the name, the e-mail address or the role of a person."""
+    """Change the name, the e-mail address or the role of a person, if nobody has since the page was opened."""
     found = await find_person(ctx, admin, person_id)
     name, email = name.strip(), email.strip()
     typed = {"name": name, "email": email, "role": role}
-    if problems := await _put(ctx, admin, person_id, typed):
-        return await _person_page(ctx, admin, found, problems=problems, typed=typed, status=422)
+    if problems := await _put(ctx, admin, person_id, typed, version or None):
+        status = 409 if "" in problems else 422
+        return await _person_page(ctx, admin, found, problems=problems, typed=typed, status=status)
     return to(href_of(person_id), "saved")
 
 
@@ -195,6 +207,39 @@ async def remove_passkey_here(
     return to(href_of(person_id), "removed", "passkeys")
 
 
+@pages.post(PATH + "/{person_id}/disable")
+async def disable_person_here(
+    ctx: Context, admin: CurrentAdmin, person_id: PersonId, *, sure: Sure = False
+) -> Response:
+    """Ask whether it is meant, then disable a person."""
+    found = await find_person(ctx, admin, person_id)
+    if not sure:
+        return confirm_page(
+            admin,
+            "people",
+            title=gettext("Disable {name}?").format(name=visible_line(found.name)),
+            text=gettext(
+                "They are signed out at once. Their links and grants end, and their votes on open questions do not count. "
+                "They cannot sign in or answer until you enable them again. Grants stay revoked."
+            ),
+            action=f"{href_of(person_id)}/disable",
+            button=gettext("Disable"),
+            back=href_of(person_id),
+        )
+    try:
+        await disable_person(ctx, admin, person_id)
+    except PermissionDenied as refusal:
+        return await _person_page(ctx, admin, found, problems={"": error_text(str(refusal))}, status=403)
+    return to(PATH if person_id == admin.person.id else href_of(person_id), "saved")
+
+
+@pages.post(PATH + "/{person_id}/enable")
+async def enable_person_here(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
+    """Enable a person who was disabled."""
+    await enable_person(ctx, admin, person_id)
+    return to(href_of(person_id), "saved")
+
+
 @pages.post(PATH + "/{person_id}/remove")
 async def remove_person_here(
     ctx: Context, admin: CurrentAdmin, person_id: PersonId, *, sure: Sure = False
@@ -227,16 +272,22 @@ def href_of(person_id: str) -> str:
 
 
 async def _put(
-    ctx: ServerContext, admin: PersonCaller, person_id: str, typed: dict[str, str]
+    ctx: ServerContext,
+    admin: PersonCaller,
+    person_id: str,
+    typed: dict[str, str],
+    version: str | None = None,
 ) -> dict[str, str]:
     """Store a person as the API does; return what is wrong, by field."""
     try:
         body = PutPerson(name=typed["name"], email=typed["email"] or None, role=Role(typed["role"]))
-        await put_person(ctx, admin, person_id, body)
+        await put_person(ctx=ctx, admin=admin, person_id=person_id, body=body, if_match=version)
     except pydantic.ValidationError as error:
         return invalid_fields(error, _MEANT)
     except InvalidRequest as error:
         return field_problems(error)
+    except PreconditionFailed:
+        return {"": gettext(CHANGED_SINCE)}
     except PermissionDenied as refusal:
         return {"role": error_text(str(refusal))}
     except ValueError:
@@ -271,6 +322,7 @@ def _row(person: Person, admin: PersonCaller, now: datetime) -> dict[str, Any]:
         "name": visible_line(person.name),
         "email": visible_line(person.email or ""),
         "is_admin": person.role is Role.ADMIN,
+        "disabled": None if person.disabled_at is None else since(person.disabled_at, now),
         "is_me": person.id == admin.person.id,
         "groups": sorted(map(visible_line, person.groups)),
         "signed_in": None if person.signed_in_at is None else since(person.signed_in_at, now),
@@ -293,6 +345,7 @@ async def _person_page(
         admin,
         "people",
         found=_row(found, admin, now),
+        version=etag_of(person_text(found)),
         typed=typed or {"name": found.name, "email": found.email or "", "role": found.role.value},
         sessions=[
             {

@@ -9,17 +9,19 @@ from fastapi import APIRouter, Form
 from starlette.responses import Response
 
 from handraise.desk.retention_admin import FOREVER, concerned, erase, place_hold, read_rule
-from handraise.model.errors import InvalidRequest, NotFound, UnsafeStore
+from handraise.model.errors import InvalidRequest, NotFound, PreconditionFailed, UnsafeStore
 from handraise.model.json_values import text_problem
 from handraise.model.seals import Rule
 from handraise.model.visible import visible_line
 from handraise.presentation.error_text import error_text
 from handraise.presentation.names import person_name
 from handraise.presentation.translation import gettext, grouped, ngettext
+from handraise.server.api.config_routes import retention_text
+from handraise.server.api.etags import check_match, etag_of
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.admin.admin_views import admin_page, confirm_page, field_problems, to
-from handraise.server.web.admin.people_pages import Done, Sure
+from handraise.server.web.admin.people_pages import CHANGED_SINCE, Done, Sure, Version
 from handraise.server.web.inbox.page_texts import since
 from handraise.server.web.pages import PageRoute
 
@@ -38,7 +40,13 @@ async def show_retention(ctx: Context, admin: CurrentAdmin, done: Done = "") -> 
 
 @pages.post(PATH)
 async def set_rule_here(
-    ctx: Context, admin: CurrentAdmin, *, keep: Text = "default", days: Text = "", sure: Sure = False
+    ctx: Context,
+    admin: CurrentAdmin,
+    *,
+    keep: Text = "default",
+    days: Text = "",
+    sure: Sure = False,
+    version: Version = "",
 ) -> Response:
     """Set the rule of the workspace, or remove it. Ask whether it is meant if questions are then kept for less time."""
     typed = {"keep": keep, "days": days.strip()}
@@ -60,10 +68,14 @@ async def set_rule_here(
             action=PATH,
             button=gettext("Save the rule"),
             back=PATH,
-            kept=typed,
+            kept=typed | {"version": version},
         )
     try:
+        check_match(version or None, retention_text(ctx, await ctx.ledger.rules(admin.workspace)))
         await ctx.ledger.put_rule(admin.workspace, rule, by=admin.person.id)
+    except PreconditionFailed:
+        changed = {"": gettext(CHANGED_SINCE)}
+        return await _page(ctx, admin, typed=typed, problems=changed, status=409)
     except UnsafeStore as refusal:
         return await _page(ctx, admin, typed=typed, problems=_not_here(refusal), status=403)
     return to(PATH, "saved")
@@ -204,6 +216,7 @@ async def _page(
         admin,
         "retention",
         rule=_rule_text(rule, default),
+        version=etag_of(retention_text(ctx, rule)),
         default=_span_text(default),
         holds=[
             {

@@ -58,7 +58,7 @@ async def set_up_here(
     known, problems = _token(ctx, typed["token"]), {}
     link = None if known is None else await ctx.directory.find_link(known.workspace, known.digest)
     if known is None or link is None or link.person != ctx.settings.admin:
-        count_refusal(request)
+        count_refusal(request, "sign_in_link")
         problems["token"] = gettext(
             "That is not the link of the first administrator, or it was used or has expired. `handraise serve` prints it "
             "when it starts, or says how to make a new one."

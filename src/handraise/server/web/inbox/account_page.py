@@ -33,6 +33,8 @@ from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCa
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.active_grants import active_grants
 from handraise.server.web.inbox.away_view import own_absence
+from handraise.server.web.inbox.connect_pages import connectable, reached_at
+from handraise.server.web.inbox.own_hours import DAYS, own_hours
 from handraise.server.web.inbox.page_texts import When, since, when
 from handraise.server.web.inbox.passkey_pages import passkey_section
 from handraise.server.web.pages import PageRoute, live_page, message
@@ -75,6 +77,10 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         languages={each: language_name(each) for each in languages()},
         zones=_time_zones(),
         away=await own_absence(ctx.directory, person, now, coming=True),
+        hours=await own_hours(ctx, person),
+        days=[(day, gettext(name)) for day, name in DAYS.items()],
+        reached=await reached_at(ctx, caller),
+        connectable=connectable(ctx),
         today=local_time(now).date().isoformat(),
         colleagues=await _colleagues(ctx, person),
         passkeys=await passkey_section(ctx, caller),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Iterator
 
 from handraise.model.statistics import Ending
 from handraise.model.visible import visible_line
+from handraise.presentation.csv_cells import safe_cell
 
 HEADS = (
     "question",
@@ -30,8 +30,6 @@ HEADS = (
     "late",
     "failed",
 )
-_FORMULA = re.compile(r"""(?:^|(?<=[;,"'\t\r\n]))(?=[ ]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
-"""Where a cell begins that a spreadsheet may run. Some also split a line at semicolons, whatever the quotes say."""
 _AT_ONCE = 500
 
 
@@ -45,11 +43,6 @@ def csv_lines(endings: Iterable[Ending]) -> Iterator[str]:
         if number % _AT_ONCE == 0:
             yield _taken(buffer)
     yield _taken(buffer)
-
-
-def safe_cell(text: str) -> str:
-    """The text with an apostrophe before everything that a spreadsheet might take for a formula."""
-    return _FORMULA.sub("'", text)
 
 
 def _cells(ending: Ending) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ let listAddress = "/";
 let byKeys = false; // whether the last step of the history was made by j or k
 let turn = 0;
 let shownAt = 0;
+let shownTitle = "";
 let isSending = false;
 let ended = null;
 const ahead = new Map();
@@ -103,7 +104,15 @@ function openRow(event) {
   byKeys = false;
   // Enter on the row whose question is shown goes to the question.
   if (address === current && event.detail === 0) enter();
-  else if (address !== path()) open(address, { how: "push" });
+  else if (address === path()) return;
+  else if (address === current && isShown(pane.querySelector(".pane-page"))) keepOpen();
+  else open(address, { how: "push" });
+}
+
+// The question is shown already: what was filled in stays.
+function keepOpen() {
+  history.pushState({ split: true }, "", current);
+  showTitle(shownTitle);
 }
 
 // A link to the question itself shows it again, with what is new.
@@ -190,6 +199,7 @@ function show({ title, main }) {
   shownAt = performance.now();
   part.dataset.justShown = "";
   setTimeout(() => { delete part.dataset.justShown; }, TOO_SOON);
+  shownTitle = title;
   if (isQuestionOpen()) showTitle(title);
   startControls(part);
   startUploads(part);
