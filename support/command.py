@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -146,10 +147,10 @@ def serving(
             assert process.poll() is None, f"it did not start:\n{log_file.read_text()}"
             assert time.monotonic() < until, "it takes too long to start"
             time.sleep(0.02)
-        # Everything is printed before it is logged.
-        os.set_blocking(process.stdout.fileno(), False)
+        # A process prints everything before it logs that it listens; of several workers, another one may be faster.
+        printed, _, _ = select.select([process.stdout], [], [], until - time.monotonic())
+        assert printed, "it printed nothing"
         banner = os.read(process.stdout.fileno(), 65_536).decode()
-        os.set_blocking(process.stdout.fileno(), True)
         yield Serving(process, banner, log_file, {"url": url, **settings})
     finally:
         process.kill()

@@ -187,7 +187,7 @@ async def test_a_subscription_that_is_not_confirmed_in_time_is_tried_on_another_
         open_nats(nats_server.address) as here,
         open_nats(nats_server.address) as there,
         there.listen(listener, interest=interest),
-        asyncio.timeout(SOON),
+        asyncio.timeout(4 * SOON),
     ):
         nats_server.signal(signal.SIGSTOP)
         interest.add("w", ready.set)

@@ -32,7 +32,7 @@ RECEIPT = Receipt(
     policy_version=3,
     thread=None,
     issued_at=datetime.now(UTC),
-    expires_at=datetime.now(UTC) + timedelta(minutes=15),
+    expires_at=datetime.now(UTC) + timedelta(hours=4),  # after this whole run
 )
 
 

@@ -44,7 +44,7 @@ RECEIPT = Receipt(
     policy_version=None,
     thread=None,
     issued_at=datetime.now(UTC),
-    expires_at=datetime.now(UTC) + timedelta(minutes=15),
+    expires_at=datetime.now(UTC) + timedelta(hours=4),  # after this whole run
 )
 
 
