@@ -12,8 +12,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from handraise.server.file_descriptors import max_connections
@@ -21,6 +22,9 @@ from handraise.server.middleware.security import network_of, plain_address
 from handraise.server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
+
+DISCONNECTED = "handraise.disconnected"
+"""The key in a scope of a function that returns a future, which is done when the client has disconnected."""
 
 _LOG_INTERVAL = 60.0
 _SHARE_OF_ADDRESS = 0.5
@@ -141,6 +145,7 @@ class Connection(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None
         """The request that is being served. `cycle` is the last one that has come."""
         self._head_timer: asyncio.TimerHandle | None = None
+        self._gone: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """A client has connected."""
@@ -157,6 +162,8 @@ class Connection(HttpToolsProtocol):
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -218,8 +225,17 @@ class Connection(HttpToolsProtocol):
             self._limits.mark_idle(self)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
+        self._running, self._gone = cycle, None
+        cast("Scope", cycle.scope)[DISCONNECTED] = self._disconnected
         super()._start_asgi_task(cycle, app)
+
+    def _disconnected(self) -> asyncio.Future[None]:
+        """Return a future that is done when the client of the running request has disconnected."""
+        self._gone = self.loop.create_future()
+        if self._running is None or self._running.disconnected:
+            self._gone.set_result(None)
+        self.flow.resume_reading()  # of a connection that is not read, the end is not seen
+        return self._gone
 
     @property
     def _is_busy(self) -> bool:
