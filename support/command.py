@@ -24,6 +24,7 @@ from unittest import mock
 from handraise.cli import main
 
 SOON = 60.0
+_LISTENING = re.compile(r"Listening\s+(http://\S+)\s")
 
 
 def environment(url: str | None, **settings: str) -> dict[str, str]:
@@ -89,7 +90,7 @@ class Serving:
     @property
     def address(self) -> str:
         """Where it listens."""
-        found = re.search(r"Listening\s+(http://\S+)", self.banner)
+        found = _LISTENING.search(self.banner)
         assert found, self.banner
         return found[1]
 
@@ -147,10 +148,13 @@ def serving(
             assert process.poll() is None, f"it did not start:\n{log_file.read_text()}"
             assert time.monotonic() < until, "it takes too long to start"
             time.sleep(0.02)
-        # A process prints everything before it logs that it listens; of several workers, another one may be faster.
-        printed, _, _ = select.select([process.stdout], [], [], until - time.monotonic())
-        assert printed, "it printed nothing"
-        banner = os.read(process.stdout.fileno(), 65_536).decode()
+        # A process prints everything before it logs that it listens. Of several workers only one prints, perhaps later.
+        banner = ""
+        while not _LISTENING.search(banner):
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))
+            printed = os.read(process.stdout.fileno(), 65_536) if ready else b""
+            assert printed, f"it does not say where it listens:\n{banner}"
+            banner += printed.decode()
         yield Serving(process, banner, log_file, {"url": url, **settings})
     finally:
         process.kill()

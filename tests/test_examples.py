@@ -269,18 +269,20 @@ def test_an_inbox_in_an_application_of_ones_own(tmp_path: Path) -> None:
             ["2 questions that people denied would be allowed:", "37 would go to group:finance, and did not"],
             1,
         ),
-        (
+        pytest.param(
             "deployments",
             ["112 would be allowed at once, 16 denied", "40 would go to group:operations, and did not"],
             0,
+            marks=pytest.mark.slow("the gate runs the program of refunds"),
         ),
-        (
+        pytest.param(
             "data_deletion",
             [
                 "4 questions that people approved would be denied:",
                 "20 would go to group:data-owners, and did not",
             ],
             0,
+            marks=pytest.mark.slow("the gate runs the program of refunds"),
         ),
     ],
 )

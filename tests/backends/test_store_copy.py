@@ -261,7 +261,9 @@ async def test_a_target_that_is_not_empty_is_refused_and_the_source_can_still_be
 
 
 @pytest.mark.parametrize("busy", ["source", "target"])
-@pytest.mark.parametrize("engine", ["sqlite", "another"])
+@pytest.mark.parametrize(
+    "engine", ["sqlite", pytest.param("another", marks=pytest.mark.slow("the gate has the same with SQLite"))]
+)
 async def test_a_store_that_somebody_has_open_is_refused_and_can_still_be_used(
     full: str, empty: str, new_file: str, engine: str, busy: str
 ) -> None:

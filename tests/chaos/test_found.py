@@ -40,7 +40,7 @@ def database() -> Iterator[str]:
 
 
 @promise("P4")
-@pytest.mark.only_proof_of("who follows misses nothing when a crash makes PostgreSQL count transactions anew")
+@pytest.mark.slow("it crashes a PostgreSQL of its own, and the feed's order is in tests/contract")
 async def test_who_follows_from_now_on_misses_nothing_when_postgres_crashes_and_counts_transactions_anew() -> (
     None
 ):

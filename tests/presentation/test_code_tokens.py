@@ -17,6 +17,7 @@ from handraise.presentation.code_language import (
     named_language,
 )
 from handraise.presentation.code_tokens import Token, code_tokens
+from tests.tiers import drawn
 
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 FRAGMENTS = (
@@ -70,7 +71,7 @@ def test_words_have_their_colours(language: Language, text: str, wanted: dict[st
     assert {kind: found.get(kind) for kind in wanted} == wanted
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", drawn(LANGUAGES, 3))
 def test_hostile_texts_are_whole_and_take_time_by_their_length_only(language: Language) -> None:
     slowest = 0.0
     for fragment in FRAGMENTS:

@@ -487,5 +487,7 @@ TEXTS = [
 ]
 NAMES = [each.replace("\r\n", " ").replace("\n", " ")[:200] for each in TEXTS]
 """The same as names can have them."""
+GROUPS = [f"group:{each[:180].strip()}" for each in NAMES]
+"""The same as the names of groups, which have no space at either end."""
 REFUSED = ["zqxj\x00", "\x00<script>zqxj</script>", "zqxj\ud800", "zqxj\udfff\ud800 approved"]
 """What no store and no browser can keep as it is."""

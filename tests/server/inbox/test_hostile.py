@@ -26,7 +26,7 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from tests.server.inbox.browser import Page
-from tests.server.inbox.hostile import MARK, NAMES, REFUSED, TEXTS
+from tests.server.inbox.hostile import GROUPS, MARK, NAMES, REFUSED, TEXTS
 from tests.tiers import drawn
 
 TAGS = {"script", "img", "link", "meta", "dialog", "form", "input", "button", "a"}
@@ -97,7 +97,7 @@ async def test_a_hostile_text_stays_a_text_wherever_it_stands(
                 form=form,
                 context={name: text, "list": [text], "change": {"before": text, "after": f"{text}!"}},
                 conversation=name,
-                recipients=["ann", f"group:{name[:180]}", f"{name[:190]} too"],
+                recipients=["ann", GROUPS[place], f"{name[:190]} too"],
                 timeline=Timeline(
                     escalate=(Escalation(after=timedelta(minutes=1), to=(f"{name[:190]} again",)),),
                     expire=timedelta(hours=1),

@@ -18,7 +18,7 @@ from handraise.testing import ManualClock
 from support.issuer import Issuer
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import Page, open_page
-from tests.server.inbox.hostile import NAMES, TEXTS
+from tests.server.inbox.hostile import GROUPS, NAMES, TEXTS
 from tests.server.inbox.test_hostile import check
 from tests.tiers import drawn
 
@@ -226,9 +226,9 @@ async def test_whatever_stands_in_its_address_is_a_page(ann: httpx2.AsyncClient)
 async def test_a_hostile_text_stays_a_text(
     ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str
 ) -> None:
-    for text, name in drawn(list(zip(TEXTS, NAMES, strict=True))[::3], 10):
+    for text, name, group in drawn(list(zip(TEXTS, NAMES, GROUPS, strict=True))[::3], 10):
         desk = ctx.desk.scoped(workspace, asker=name[:190])
-        to = ["ann", f"group:{name[:180]}"]
+        to = ["ann", group]
         chosen = await desk.post(text, choices=[name, "b"], conversation=name, recipients=to)
         await desk.answer(chosen.id, name, by="ann", provenance=Provenance(channel="web"))
         taken_back = await desk.post(text, form=Approval.of(name), conversation=name, recipients=to)

@@ -51,7 +51,7 @@ async def patch(
     return found
 
 
-@pytest.mark.only_proof_of("the whole protocol, as a program of somebody else checks it")
+@pytest.mark.slow("it takes 20 s; the other tests here have each resource")
 async def test_the_conformance_tester_of_scim_finds_nothing_but_one_attribute_that_cannot_be_removed() -> (
     None
 ):
