@@ -125,7 +125,7 @@ class PostgresStore:
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves; see the port."""
         results: list[Question | None] = [None] * len(moves)
-        rounds = _rounds([move.question.ref for move in moves])
+        rounds = _rounds([(move.question.ref,) for move in moves])
         for places in rounds:
             batch = [moves[place] for place in places]
             try:
@@ -459,11 +459,13 @@ class PostgresStore:
         return durability_of({row["name"]: row["setting"] for row in rows})
 
     async def _insert_rounds(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
-        """Insert, questions of one topic one after the other: a later one must see the one that it follows."""
-        if all(draft.topic is None for draft in drafts):
-            return await self._insert_safely(drafts, quota=quota)
+        """Insert, questions of one topic or one id one after the other: a later one must see the one before."""
+        touched = [
+            (each.ref,) if each.topic_key is None else (each.ref, Ref(each.workspace, each.topic_key))
+            for each in drafts
+        ]
         results: list[Inserted | None] = [None] * len(drafts)
-        for places in _rounds([Ref(each.workspace, each.topic_key or each.id) for each in drafts]):
+        for places in _rounds(touched):
             inserted = await self._insert_safely([drafts[place] for place in places], quota=quota)
             for place, result in zip(places, inserted, strict=True):
                 results[place] = result
@@ -729,16 +731,16 @@ def _places(refs: Collection[Ref]) -> dict[str, list[str]]:
     return {"workspaces": [ref.workspace for ref in refs], "ids": [ref.id for ref in refs]}
 
 
-def _rounds(refs: Sequence[Ref]) -> list[list[int]]:
-    """Places of moves, in rounds that touch each question once and always lock in the same order."""
+def _rounds(touched: Sequence[tuple[Ref, ...]]) -> list[list[int]]:
+    """The places of what touches these, in rounds that touch each of them once and always lock in the same order."""
     rounds: list[list[int]] = []
     seen: dict[Ref, int] = {}
-    for place, ref in enumerate(refs):
-        turn = seen.get(ref, 0)
-        seen[ref] = turn + 1
+    for place, refs in enumerate(touched):
+        turn = max(seen.get(ref, 0) for ref in refs)
+        seen.update(dict.fromkeys(refs, turn + 1))
         if turn == len(rounds):
             rounds.append([])
         rounds[turn].append(place)
     for places in rounds:
-        places.sort(key=refs.__getitem__)
+        places.sort(key=touched.__getitem__)
     return rounds

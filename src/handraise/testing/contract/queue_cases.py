@@ -8,7 +8,7 @@ from typing import Unpack
 import pytest
 
 from handraise import Approval, Escalation, Question, Responder, Timeline
-from handraise.errors import QuotaExceeded
+from handraise.errors import KeyConflict, QuotaExceeded
 from handraise.model.drafting import compose
 from handraise.model.lifecycle import answer_move
 from handraise.ports import Filter, Store
@@ -66,6 +66,32 @@ class QueueCases(ContractFixtures):
         assert results[:2] == [first, second]
         assert sorted(isinstance(each, Question) for each in results[2:]) == [False, True]
         assert await store.insert(again[:2], quota=1) == [first, second]
+
+    @promise("P8")
+    @pytest.mark.parametrize("options", [{}, {"topic": "vat-rate"}], ids=["no topic", "a topic"])
+    async def test_of_two_askers_with_one_id_in_a_batch_one_has_the_question_and_the_other_a_conflict(
+        self, store: Store, workspace: str, options: QuestionOptions
+    ) -> None:
+        drafts = [
+            compose(
+                f"From {asker}?",
+                {"key": asker, **options},
+                new_id="q-1",
+                workspace=workspace,
+                asker=asker,
+                limits=Limits(),
+            )
+            for asker in ("zoe", "ann", "max")
+        ]
+        posted = await store.insert(drafts)
+        [stored] = await store.read([drafts[0].ref])
+        assert stored is not None
+        for draft, result in zip(drafts, posted, strict=True):
+            if draft.asker == stored.asker:
+                assert result == stored
+            else:
+                assert isinstance(result, KeyConflict)
+                assert result.existing is None
 
     @promise("P8")
     async def test_a_quota_is_each_askers_own_in_each_workspace(
