@@ -28,6 +28,8 @@ class Issuer:
         self._directory = directory
         self._role = role
         self._tokens: dict[tuple[str, ...], str] = {}
+        self._joining = asyncio.Lock()
+        """Held from reading groups to changing them: people who join at the same time must all be in."""
 
     async def agent(self, workspace: str, asker: str) -> str:
         """The key of an agent."""
@@ -66,12 +68,13 @@ class Issuer:
         return await self.person(workspace, f"reader of {asker}", role=Role.ADMIN)
 
     async def _join(self, workspace: str, who: Responder) -> None:
-        groups = await self._directory.groups(workspace)
-        for group in {*groups, *who.groups}:
-            people = set(groups.get(group, ()))
-            wanted = people | {who.id} if group in who.groups else people - {who.id}
-            if wanted != people:
-                await self._directory.put_group(workspace, group, wanted)
+        async with self._joining:
+            groups = await self._directory.groups(workspace)
+            for group in {*groups, *who.groups}:
+                people = set(groups.get(group, ()))
+                wanted = people | {who.id} if group in who.groups else people - {who.id}
+                if wanted != people:
+                    await self._directory.put_group(workspace, group, wanted)
 
 
 class ThreadIssuer:
