@@ -1,8 +1,8 @@
 """A rehearsal of the whole release: `python -m scripts.release rehearse`.
 
-In a clone of the last commit, it sets the date, tags, builds, and publishes to an index and an npm registry on loopback. Then it does
-what a visitor would: `uvx "handraise[server]" demo` without anything installed, and an npm project with `@handraise/client` that
-asks there. It needs the dependency group `release`, and npm.
+In a clone of the last commit, it fills in a publisher and the date, tags, builds, and publishes to an index and an npm registry on
+loopback. Then it does what a visitor would: `uvx "handraise[server]" demo` without anything installed, and an npm project with
+`@handraise/client` that asks there. It needs the dependency group `release`, and npm.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ REGISTRY = {
     # A dependency of Verdaccio asks for a tag, which mirrors of the registry may not have.
     "overrides": {"node-fetch": "2.7.0"},
 }
+PUBLISHER = ("rehearsal/handraise", "The rehearsal", "rehearsal@example.com")
 SOON = 300.0
 _TOOLS = Path(sysconfig.get_path("scripts"))
 _QUIET = ("--silent", "--no-audit", "--no-fund", "--no-package-lock")
@@ -59,7 +60,10 @@ def rehearse(place: Path) -> None:
 
 
 def _tag(source: Path) -> str:
-    """What the person who releases does: the date in the changelog, a commit, a tag."""
+    """What the person who releases does: who publishes, the date in the changelog, a commit, a tag."""
+    environment = {**os.environ, "PYTHONPATH": f"{source / 'src'}{os.pathsep}{source}"}
+    release = (sys.executable, "-m", "scripts.release")
+    _run(*release, "identity", *PUBLISHER, cwd=source, env=environment)
     changelog = source / "CHANGELOG.md"
     version = handraise.__version__
     text = changelog.read_text(encoding="utf-8")
@@ -73,8 +77,7 @@ def _tag(source: Path) -> str:
     who = ("-c", "user.name=Rehearsal", "-c", "user.email=rehearsal@example.com")
     _run("git", *who, "commit", "--quiet", "--all", "--message", f"Release {version}", cwd=source)
     _run("git", *who, "tag", f"v{version}", cwd=source)
-    environment = {**os.environ, "PYTHONPATH": f"{source / 'src'}{os.pathsep}{source}"}
-    _run(sys.executable, "-m", "scripts.release", "tag", f"v{version}", cwd=source, env=environment)
+    _run(*release, "tag", f"v{version}", cwd=source, env=environment)
     return version
 
 
