@@ -147,6 +147,7 @@ async def test_a_writer_gives_up_where_another_process_holds_the_lock(
     async with open_desk(address) as desk:
         gate = os.open(f"{file}-lock", os.O_RDWR)
         fcntl.flock(gate, fcntl.LOCK_EX)
+        assert connections.PATIENCE == 30.0
         monkeypatch.setattr(connections, "PATIENCE", 0.05)
         with pytest.raises(StoreUnavailable, match=r"kept .* locked"):
             await desk.post("Never stored?", key="k")

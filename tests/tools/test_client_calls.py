@@ -218,6 +218,7 @@ class TestSubmitting:
             ({"choice": "Canary", "scope": "for ever"}, "scope"),
             ({"choice": "Canary", "tool_name": "client.requestApproval"}, "tool_name"),
             ({"choice": "Canary", "tool_name": "shell"}, "tool_name"),
+            ({"choice": "Canary", "tool_name": "human_intervention_request"}, "tool_name"),
             ({"choice": "Canary", "arguments": {}}, "arguments"),
             ({"choice": "Canary", "decision": "deny"}, "choice"),
             ({"choice": "Canary", "decision": "send_back", "reason": "Why?"}, "choice"),
