@@ -20,7 +20,7 @@ NONE_YET = "none yet"
 
 @dataclass(frozen=True)
 class Row:
-    """A behaviour of a seed, and what became of it; the cells as the page has them."""
+    """A behaviour of the specification, and how it is handled; the cells as the page has them."""
 
     id: str
     behaviour: str
@@ -106,13 +106,13 @@ def test_enough_behaviours_are_proven_and_few_are_for_later() -> None:
     assert len(later) <= MOST_LATER
 
 
-def test_every_id_is_used_once_and_counts_within_its_seed() -> None:
+def test_every_id_is_used_once_and_counts_within_its_document() -> None:
     doubled = [each for each, count in Counter(row.id for row in ROWS).items() if count > 1]
     assert doubled == []
-    seeds = Counter(row.id.partition("-")[0] for row in ROWS)
-    assert list(seeds) == ["S0", "S1", "S2", "S3"]
+    documents = Counter(row.id.partition("-")[0] for row in ROWS)
+    assert list(documents) == ["S0", "S1", "S2", "S3"]
     assert [row.id for row in ROWS] == [
-        f"{seed}-{number}" for seed, count in seeds.items() for number in range(1, count + 1)
+        f"{document}-{number}" for document, count in documents.items() for number in range(1, count + 1)
     ]
 
 
