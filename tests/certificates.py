@@ -31,6 +31,9 @@ def certificate(folder: Path, host: str) -> tuple[Path, Path]:
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([known]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        # Without these, OpenSSL trusts only the first of two certificates with one name.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
