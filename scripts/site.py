@@ -7,11 +7,13 @@ A warning, a link or an anchor that leads nowhere, and a page that does not read
 from __future__ import annotations
 
 import functools
+import html
 import http.server
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from collections import Counter
@@ -87,7 +89,8 @@ def build(root: Path = ROOT, work: Path = WORK, site: Path = SITE) -> None:
     if done.returncode:
         raise Broken(re.sub(r"\x1b\[[\d;]*m", "", done.stdout + done.stderr))
     (work / "site").rename(site)
-    _let_long_names_break(site)
+    for page in site.rglob("*.html"):
+        _save(page, _for_every_screen(page, page.read_text(encoding="utf-8")))
     if problems := [*leading_nowhere(site), *reading_otherwise(work / "docs", pages, site)]:
         raise Broken("\n".join(problems))
 
@@ -111,9 +114,14 @@ def _write(root: Path, work: Path) -> list[str]:
     for name, place in places.items():
         head = "---\nhide:\n  - navigation\n---\n\n" if place == "index.md" else ""
         _save(docs / place, head + leading.page(name))
-    for name in sorted(leading.shown):
-        _save(docs / _source_page(name), _sources(root, name))
-    return list(places.values())
+    written: set[str] = set()
+    while names := sorted(leading.shown - written):
+        for name in names:
+            # What is Markdown is read as a page, and may show more files.
+            text = leading.page(name) if name.endswith(".md") else _sources(root, name)
+            _save(docs / _source_page(name), text)
+        written |= set(names)
+    return [*places.values(), *(_source_page(name) for name in sorted(written) if name.endswith(".md"))]
 
 
 def _save(page: Path, text: str) -> None:
@@ -141,7 +149,7 @@ class _Leading:
         return "".join([*parts, self._led(name, text[end:])])
 
     def _led(self, name: str, prose: str) -> str:
-        here = Path(self._places[name]).parent
+        here = Path(self._places.get(name, _source_page(name))).parent
 
         def lead(match: re.Match[str]) -> str:
             path, hash_, anchor = match[1].partition("#")
@@ -220,15 +228,87 @@ def _toml(value: Any) -> str:
             return json.dumps(value)
 
 
-def _let_long_names_break(site: Path) -> None:
+def _for_every_screen(page: Path, text: str) -> str:
+    """A built page, with what the style sheet needs to fit it to a phone."""
+    text = _NAMES.sub(lambda code: re.sub(r"[^\s&;]{25,}", lambda name: _breakable(name[0]), code[0]), text)
+    text = _HEADING.sub(_let_heading_break, text)
+    text = re.sub(r"<table>.*?</table>", _let_table_stack, text, flags=re.DOTALL)
+    text = re.sub(r'<img alt="[^"]*" src="([^"]+)"', functools.partial(_give_size, page), text)
+    if page.name == "404.html":
+        text = text.replace("</h1>", f"</h1>\n{_NOWHERE}", 1)
+    return text
+
+
+_NAMES = re.compile(r"(?<=<code>)(?<!</span><code>)[^<]+(?=</code>)")
+_HEADING = re.compile(r'(?<=<h[123] )(id="[^"]*">)([^<]+)(?=<)')
+_NOWHERE = '<p>There is no page at this address. <a href="/">The map</a> lists all pages.</p>'
+_PHONE = 335
+"""How many pixels a table has on a phone."""
+
+
+def _breakable(name: str) -> str:
     """Mark where a long name may be broken: at its slashes, colons, dots and underscores."""
+    return re.sub(r"(/|::|_|\.|=)(?=.)", r"\1<wbr>", name)
 
-    def breakable(match: re.Match[str]) -> str:
-        return "<code>" + re.sub(r"(/|::|_|\.|=)(?=.)", r"\1<wbr>", match[1]) + "</code>"
 
-    for page in site.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(re.sub(r"<code>([^<\s&]{25,})</code>", breakable, text), encoding="utf-8")
+def _let_heading_break(match: re.Match[str]) -> str:
+    """Let the long words of a heading be broken, also before a capital."""
+
+    def broken(word: re.Match[str]) -> str:
+        return re.sub(r"([a-z])(?=[A-Z])", r"\1<wbr>", _breakable(word[0]))
+
+    return match[1] + re.sub(r"[^\s&;]{15,}", broken, match[2])
+
+
+def _let_table_stack(match: re.Match[str]) -> str:
+    """Mark what is long in a table; if it is too wide for a phone, say in each cell which column it is in."""
+    table = match[0]
+    heads = [_plain(head) for head in re.findall(r"<th[^>]*>(.*?)</th>", table, re.DOTALL)]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in table.split("</tr>")]
+    columns = list(zip(*(row for row in rows if len(row) == len(heads)), strict=True))
+    wide = sum(map(_width, columns)) > _PHONE
+    stacked = wide and any(len(_plain(cell)) > _SENTENCE for column in columns for cell in column)
+    place = -1
+
+    def marked(cell: re.Match[str]) -> str:
+        nonlocal place
+        place += 1
+        marks = cell[1]
+        if len(_plain(cell[2])) > 2 * _SENTENCE:
+            marks += ' class="long"'
+        if stacked:
+            marks += f' data-head="{html.escape(heads[place % len(heads)])}"'
+        text = cell[2].replace("\\|", "|")  # as GitHub has it, also in code
+        return f"<td{marks}>{text}</td>"
+
+    table = re.sub(r"<td([^>]*)>(.*?)</td>", marked, table, flags=re.DOTALL)
+    return table.replace("<table>", "<table data-stacked>", 1) if stacked else table
+
+
+_SENTENCE = 30
+"""From how many characters on a cell is a text, and no name or number."""
+
+
+def _width(cells: tuple[str, ...]) -> float:
+    """About how many pixels a column needs to be read with ease."""
+    words = max(
+        len(word) for cell in cells for word in re.split(r"[\s-]", _plain(cell.replace("<wbr>", " ")))
+    )
+    longest = max(len(_plain(cell)) for cell in cells)
+    return 28 + 7.5 * max(words, min(longest, 17))
+
+
+def _plain(part: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", part)).strip()
+
+
+def _give_size(page: Path, match: re.Match[str]) -> str:
+    """Say how large a picture is, so that nothing moves when it has come."""
+    picture = page.parent / match[1]
+    if picture.suffix != ".png" or not picture.exists():
+        return match[0]
+    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+    return f'{match[0]} width="{width}" height="{height}"'
 
 
 @dataclass
