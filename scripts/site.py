@@ -112,8 +112,10 @@ def _write(root: Path, work: Path) -> list[str]:
     places |= {name: place for name, place in PROJECT.items() if (root / name).exists()}
     leading = _Leading(root, places)
     for name, place in places.items():
-        head = "---\nhide:\n  - navigation\n---\n\n" if place == "index.md" else ""
-        _save(docs / place, head + leading.page(name))
+        text = leading.page(name)
+        hidden = "navigation" if place == "index.md" else "toc" if _is_a_table(text) else None
+        head = f"---\nhide:\n  - {hidden}\n---\n\n" if hidden else ""
+        _save(docs / place, head + text)
     written: set[str] = set()
     while names := sorted(leading.shown - written):
         for name in names:
@@ -122,6 +124,11 @@ def _write(root: Path, work: Path) -> list[str]:
             _save(docs / _source_page(name), text)
         written |= set(names)
     return [*places.values(), *(_source_page(name) for name in sorted(written) if name.endswith(".md"))]
+
+
+def _is_a_table(text: str) -> bool:
+    """Whether a page has a table and no headings, so that the table may have the place of their list."""
+    return "\n|--" in text and "\n## " not in text
 
 
 def _save(page: Path, text: str) -> None:
