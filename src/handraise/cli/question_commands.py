@@ -27,16 +27,17 @@ from handraise.cli.terminal_texts import (
     shown_prompt,
     span_of,
 )
-from handraise.cli.typed_value import pending_for
+from handraise.cli.typed_value import own_words_hint, pending_for, takes_own_words
 from handraise.model.agreement import has_voted
 from handraise.model.errors import PermissionDenied, QuestionNotFound
 from handraise.model.events import Event
-from handraise.model.forms import AnyForm
+from handraise.model.forms import AnyForm, Approval
 from handraise.model.outcomes import Status
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.ports.settled_filter import ANY_END, ENDED, SettledFilter
 from handraise.presentation.agreement_text import still_needed
+from handraise.presentation.form_parts import parts_of
 from handraise.presentation.heartbeat_text import orphan_mark
 from handraise.presentation.sharing_text import taken_text
 from handraise.presentation.translation import gettext, grouped, ngettext
@@ -400,8 +401,13 @@ def print_result(question: Question) -> None:
 def _next_steps(question: Question) -> list[StyledLine]:
     if question.outcome is not None:
         return []
-    text = gettext("To answer: handraise answer {id}").format(id=shown(question.id))
-    return [[("class:soft", text)]]
+    texts = [gettext("To answer: handraise answer {id}").format(id=shown(question.id))]
+    if takes_own_words(question.form):
+        texts.append(own_words_hint(question.id))
+    if isinstance(question.form, Approval) and parts_of(question.form):
+        text = gettext("With a changed argument: handraise answer {id} approve --argument NAME=VALUE")
+        texts.append(text.format(id=shown(question.id)))
+    return [part for text in texts for part in wrapped([("class:soft", text)], columns(), indent=2)]
 
 
 def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[StyledLine]:

@@ -17,6 +17,9 @@ _SENTENCES = (
     gettext_noop("your own text is not allowed here"),
     gettext_noop("your own text is empty"),
     gettext_noop("your own text is longer than {count} characters"),
+    gettext_noop(
+        '{text} is not one of the options: {options}. An answer in your own words must be marked as "other"'
+    ),
     gettext_noop("{text} is not one of the options: {options}"),
     gettext_noop("expected the name of an option, got {part}"),
     gettext_noop("expected a list of options, got {part}"),
