@@ -27,7 +27,7 @@ from handraise.cli.terminal_texts import (
     shown_prompt,
     span_of,
 )
-from handraise.cli.typed_value import own_words_hint, pending_for, takes_own_words
+from handraise.cli.typed_value import pending_for, takes_own_words
 from handraise.model.agreement import has_voted
 from handraise.model.errors import PermissionDenied, QuestionNotFound
 from handraise.model.events import Event
@@ -403,11 +403,10 @@ def _next_steps(question: Question) -> list[StyledLine]:
         return []
     texts = [gettext("To answer: handraise answer {id}").format(id=shown(question.id))]
     if takes_own_words(question.form):
-        texts.append(own_words_hint(question.id))
+        texts.append(gettext("To answer in your own words, add: --other TEXT"))
     if isinstance(question.form, Approval) and parts_of(question.form):
-        text = gettext("With a changed argument: handraise answer {id} approve --argument NAME=VALUE")
-        texts.append(text.format(id=shown(question.id)))
-    return [part for text in texts for part in wrapped([("class:soft", text)], columns(), indent=2)]
+        texts.append(gettext("To approve with a changed argument, add: approve --argument NAME=VALUE"))
+    return [[("class:soft", text)] for text in texts]
 
 
 def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[StyledLine]:
