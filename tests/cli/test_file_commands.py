@@ -99,5 +99,5 @@ def test_the_prompt_takes_a_path(run: Run, url: str, report: Path, tmp_path: Pat
         terminal.send("/nowhere.pdf", ENTER)
         terminal.until("could not be read")
         terminal.send(f"@{report}", ENTER)
-        terminal.until("report.pdf")
+        terminal.until("Answered: report.pdf")
     assert DIGEST in run("files", question).stdout
