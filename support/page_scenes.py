@@ -79,11 +79,11 @@ async def _furnish(url: str, stranger: Stranger) -> None:
 
 
 async def _ask(ctx: ServerContext) -> str:
-    """Three questions, of which one is settled."""
+    """Four questions, of which one is settled."""
     desk = ctx.desk.scoped("default", asker="deployer")
     settled = await desk.post("Deploy?", choices=["yes", "no"])
     await desk.answer(settled.id, "yes", by=Responder("ana"))
-    pending = [await desk.post("Which strategy?", choices=["Canary", "Rolling"]) for _ in range(2)]
+    pending = [await desk.post("Which strategy?", choices=["Canary", "Rolling"]) for _ in range(3)]
     return " ".join(each.id for each in pending)
 
 
