@@ -170,8 +170,8 @@ _SENTENCES = (
     gettext_noop("given up after too many answers that did not fit, the last by {name}"),
     gettext_noop("The action of question {name} is not approved: {part}."),
     gettext_noop(
-        "The approval of question {name} has already been used, and an action is executed at most once. Ask for "
-        "another approval."
+        "The approval of question {name} has already been used, and an action is executed at most once. Whether it was "
+        "executed is unknown: find out before you ask for another approval."
     ),
     gettext_noop(
         "Nobody would reply: the program that asked question {name} cannot. Write a note for the other people instead, or "
