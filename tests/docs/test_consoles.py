@@ -107,7 +107,7 @@ EXCUSES = [
         names_what_exists,
     ),
     Excuse(
-        r"python (agent|langgraph_graph|mcp_agent)\.py|python -m handraise\.integrations"
+        r"python (agent|langgraph_graph|langgraph_approval|mcp_agent)\.py|python -m handraise\.integrations"
         r"|claude mcp|restate |curl localhost:8080|handraise mcp",
         "tests/integrations run it, where the frameworks are",
         names_what_exists,
