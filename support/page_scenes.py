@@ -26,6 +26,7 @@ from handraise.model.passkey_signatures import answered
 from handraise.model.validation import check_answer
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.auth.issuer import issue_key, issue_link, issue_session
+from handraise.server.context import open_context
 from handraise.server.passkeys.ceremony import PasskeyCeremony
 from handraise.server.passkeys.passkey_use import PasskeyUse
 from support.authenticator import SoftAuthenticator
@@ -60,7 +61,9 @@ def with_a_mount(stranger: Stranger) -> Iterator[None]:
 
 
 async def _furnish(url: str, stranger: Stranger) -> None:
-    async with open_server(ServerSettings(url=url, port=int(stranger.environment["HANDRAISE_PORT"]))) as ctx:
+    port = int(stranger.environment["HANDRAISE_PORT"])
+    # Without background tasks: the first seals are those of the page.
+    async with open_context(ServerSettings(url=url, port=port)) as ctx:
         for name, role in (
             ("ada", Role.MEMBER),
             ("ana", Role.MEMBER),
