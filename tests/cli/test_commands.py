@@ -87,6 +87,7 @@ def test_a_new_key_is_one_line_of_json_and_opens_the_door(url: str, workspace: s
     asyncio.run(look())
     listed = handraise("keys", "list", "-w", workspace, url=url)
     assert made["id"] in listed.stdout
+    assert "command line" in listed.stdout, "who made it"
     assert made["key"] not in listed.stdout
     revoked = handraise("keys", "revoke", made["id"], "-w", workspace, url=url)
     assert revoked.returncode == 0
@@ -175,6 +176,13 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
         ["ada", "admin", "ada@example.com", "release"],
         ["bob", "member", "release"],
     ]
+    assert run("people", "disable", "bob").returncode == 0
+    assert [line.split() for line in run("people", "list").stdout.splitlines()] == [
+        ["NAME", "ROLE", "E-MAIL", "GROUPS", "STATE"],
+        ["ada", "admin", "ada@example.com", "release"],
+        ["bob", "member", "release", "disabled"],
+    ]
+    assert run("people", "enable", "bob").returncode == 0
     refusals = {
         ("people", "add", "ada"): "There is somebody called 'ada' already.",
         (
