@@ -29,6 +29,7 @@ from handraise.server.auth.issuer import issue_key, issue_link, issue_session
 from handraise.server.context import open_context
 from handraise.server.passkeys.ceremony import PasskeyCeremony
 from handraise.server.passkeys.passkey_use import PasskeyUse
+from handraise.signing.key_files import make_key
 from support.authenticator import SoftAuthenticator
 from support.chromium import ARGUMENTS
 from support.database import POSTGRES, create_database, drop_database
@@ -150,6 +151,19 @@ def with_a_server(stranger: Stranger) -> Iterator[None]:
     with with_people(stranger), with_somebody(stranger):
         stranger.give("handraise serve", "", "of somebody else")
         yield
+
+
+@contextlib.contextmanager
+def with_old_keys(stranger: Stranger) -> Iterator[None]:
+    """The same, on a server that has a secret and a key of receipts to replace, and a database."""
+    make_key(stranger.folder / "receipts.key")
+    stranger.environment |= {"HANDRAISE_SECRET": "old " * 8, "HANDRAISE_RECEIPT_KEY": "receipts.key"}
+    with with_a_database(stranger), with_a_server(stranger):
+        try:
+            yield
+        finally:
+            made = f"{stranger.replaced['my_server']}_2027"
+            _run("dropuser", "--if-exists", made, env=stranger.environment)
 
 
 @contextlib.contextmanager
@@ -389,7 +403,7 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "back-up-and-restore.md": with_a_database,
     HOW_TO / "move-to-postgresql.md": with_a_full_file,
     HOW_TO / "upgrade.md": with_a_database,
-    HOW_TO / "rotate-keys.md": with_a_server,
+    HOW_TO / "rotate-keys.md": with_old_keys,
     HOW_TO / "wake-up-over-nats.md": with_a_database,
     DOCS / "explanation" / "scale.md": with_shards,
     TUTORIAL / "answer-as-a-person.md": with_a_browser,
