@@ -1,7 +1,7 @@
 """An agent that asks a person, and whose refunds wait for an approval.
 
 Run it with: python examples/integrations/langchain_agent.py
-It needs: pip install "handraise[langgraph]" langchain langgraph-checkpoint-sqlite
+It needs: pip install "handraise[langchain]" langgraph-checkpoint-sqlite
 """
 
 import asyncio

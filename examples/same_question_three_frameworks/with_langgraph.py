@@ -1,7 +1,7 @@
 """The agent of `script.py` in LangChain, on LangGraph.
 
 Run it with: python examples/same_question_three_frameworks/with_langgraph.py
-It needs: pip install "handraise[langgraph]" langchain langgraph-checkpoint-sqlite
+It needs: pip install "handraise[langchain]" langgraph-checkpoint-sqlite
 """
 
 import asyncio

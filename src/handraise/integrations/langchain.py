@@ -26,7 +26,7 @@ try:
     from langgraph.types import Command
 except ImportError as error:
     raise ImportError(
-        f'{error.name} is not installed. Run: pip install langchain "handraise[langgraph]"', name=error.name
+        f'{error.name} is not installed. Run: pip install "handraise[langchain]"', name=error.name
     ) from error
 
 __all__ = ["ApprovalMiddleware"]
