@@ -138,6 +138,11 @@ class Email:
         self._told: OrderedDict[str, None] = OrderedDict()
         self._tellings: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
 
+    @property
+    def takes_requests(self) -> bool:
+        """Whether mails may be posted here: there is a secret."""
+        return self._inbound_secret is not None
+
     def rate_limit_key(self, to: Json) -> str | None:
         """What delivers the mails, which is the same for everybody."""
         return None if address_in(to) is None else self._transport.rate_limit_key

@@ -88,6 +88,11 @@ class Telegram(ChatChannel[int, int]):
         self._secret = None if webhook_secret is None else webhook_secret.encode()
         self._incoming = InteractionHandler(api, replies, references, base_url)
 
+    @property
+    def takes_requests(self) -> bool:
+        """Whether Telegram posts to us: there is a secret. Otherwise we ask for what people do."""
+        return self._secret is not None
+
     async def take_from_poll(self, update: Mapping[str, Any]) -> None:
         """Take what Telegram gave us when we asked."""
         await self._incoming.take(update, POLL)

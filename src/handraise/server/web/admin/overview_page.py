@@ -23,7 +23,9 @@ from handraise.server.context import ServerContext
 from handraise.server.rota_refresh import warnings_of
 from handraise.server.web.admin.admin_views import admin_page
 from handraise.server.web.admin.channel_pages import MOST_FAILED
+from handraise.server.web.admin.channel_troubles import troubles_of
 from handraise.server.web.admin.group_pages import href_of as group_href
+from handraise.server.web.inbox.page_texts import since
 from handraise.server.web.pages import PageRoute
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -60,6 +62,7 @@ async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
         notices=[
             *await _stops(ctx, admin),
             *await _failed(ctx, admin),
+            *await _retried(ctx, admin),
             *await _suspended(ctx, admin),
             *await _rotas(ctx, admin),
             *await _safety(ctx, admin, people),
@@ -125,6 +128,27 @@ async def _failed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
             )
         )
     return notices
+
+
+async def _retried(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    """The channels through which messages do not get out at the moment."""
+    now = datetime.now(UTC)
+    return [
+        Notice(
+            "loud",
+            ngettext(
+                "{count} message through {channel} is being tried again",
+                "{count} messages through {channel} are being tried again",
+                each.number,
+            ).format(count=each.number, channel=channel_name(each.channel)),
+            gettext("First tried {when}: {problem}").format(
+                when=since(each.since, now).text, problem=visible_line(each.problem)
+            ),
+            "/admin/deliveries",
+            gettext("See what is tried again"),
+        )
+        for each in (await troubles_of(ctx, admin.workspace)).values()
+    ]
 
 
 async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
