@@ -14,6 +14,7 @@ from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.identities import Role
 from handraise.model.seals import Rule
 from handraise.model.workspace_events import WorkspaceEventKind
+from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.ports import RoutedEntry
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
@@ -110,6 +111,23 @@ async def test_the_overview_says_what_needs_attention(
     assert "The tool pay is stopped" in page.words
     assert "<b>wrong" not in page.html
     assert "There is only one administrator" not in page.words
+
+
+@pytest.mark.parametrize("settings", [{"pending_quota": 7}])
+async def test_limits_say_which_quota_is_in_force_for_each_agent(
+    boss: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, issuer: Issuer, workspace: str
+) -> None:
+    await issuer.agent(workspace, "deploy-bot")
+    await desk.post("Go?", recipients=["boss"])
+    page = (await open_page(boss, "/admin/limits")).words
+    assert "deploy-bot 1 7 HANDRAISE_PENDING_QUOTA" in page
+    assert "Every other agent 7 HANDRAISE_PENDING_QUOTA" in page
+    await ctx.policies.put_quotas(workspace, WorkspaceQuotas(pending=5, agents={"import-bot": 0}), by="boss")
+    page = (await open_page(boss, "/admin/limits")).words
+    assert "deploy-bot 1 5 quotas: pending" in page
+    assert "import-bot 0 no limit quotas: agents" in page
+    assert "Every other agent 5 quotas: pending" in page
+    assert "of at most" not in page
 
 
 class Mailbox:
