@@ -112,7 +112,13 @@ def event_text(
             text = for_now if data.get("until") else gettext("Taken out of the inbox of {person}")
             return EventText(text.format(person=person))
         case EventKind.PUT_BACK:
-            return EventText(gettext("Put back into the inbox of {person}").format(person=person))
+            text = gettext("Put back into the inbox of {person}")
+            if "instead_of" in data:
+                text = gettext(
+                    "Back in the inbox of {person}, because {name}, who was to answer it, has left"
+                )
+            name = recipient_name(str(data.get("instead_of", "")), viewer=viewer)
+            return EventText(text.format(person=person, name=name))
         case EventKind.REVOKED:
             return EventText(_revoked(data).format(person=person))
         case EventKind.KEPT:
