@@ -102,9 +102,7 @@ async def test_what_was_handed_on_goes_back_to_the_last_one_who_is_there(
     assert await has(ports, "ann", question)
 
 
-async def test_what_others_also_have_stays_with_them(
-    ports: Backend, desk: LocalDesk, workspace: str
-) -> None:
+async def test_what_others_also_have_stays_with_them(ports: Backend, desk: LocalDesk, workspace: str) -> None:
     shared = await desk.post("Go?", recipients=["ann"])
     await desk.hand_over(shared.id, ["bob", "cid"], by="ann")
     aside = await desk.post("Go?", recipients=["ann", "bob"])

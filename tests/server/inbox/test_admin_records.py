@@ -130,6 +130,17 @@ async def test_limits_say_which_quota_is_in_force_for_each_agent(
     assert "of at most" not in page
 
 
+async def test_a_rule_that_nobody_can_fulfil_needs_attention(
+    boss: httpx2.AsyncClient, ctx: ServerContext, ann: httpx2.AsyncClient, workspace: str
+) -> None:
+    rule = {"name": "<b>pay", "then": {"require": {"people": ["group:ops"], "quorum": 2}}}
+    await ctx.policies.put(workspace, {"rules": [rule]}, by="boss", expected=0)
+    page = await open_page(boss, "/admin")
+    assert "Nobody can fulfil the rule <b>pay" in page.words
+    assert "<b>pay" not in page.html
+    assert "Of the group ops, 2 must agree, and 1 could." in page.words
+
+
 class Mailbox:
     """A channel that is on and sends nothing. What people do may come in over HTTP."""
 

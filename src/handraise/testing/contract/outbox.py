@@ -377,9 +377,7 @@ class OutboxContract(CallbackCases):
         }
         for each in await ports.outbox.take(workspace, **_ALL):
             status, problem, again = results[each.id]
-            await ports.outbox.record(
-                [Try(delivery=each, status=status, problem=problem, again_after=again)]
-            )
+            await ports.outbox.record([Try(delivery=each, status=status, problem=problem, again_after=again)])
         found = await ports.outbox.retrying(workspace, limit=9)
         assert [(each.id, each.problem) for each in found] == [
             ("d-1", "no connection"),

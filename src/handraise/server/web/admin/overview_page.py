@@ -11,11 +11,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from handraise.desk.everybody import everybody
+from handraise.desk.rule_staffing import staffing_in
 from handraise.desk.rule_suspensions import suspended_rules
 from handraise.model.identities import AgentKey, Person
 from handraise.model.visible import visible_line
+from handraise.policies.rules import parse_policy
 from handraise.presentation.error_text import error_text
-from handraise.presentation.names import channel_name
+from handraise.presentation.names import channel_name, listed, recipient_name
 from handraise.presentation.stop_text import stop_title
 from handraise.presentation.translation import gettext, ngettext
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
@@ -64,6 +66,7 @@ async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
             *await _failed(ctx, admin),
             *await _retried(ctx, admin),
             *await _suspended(ctx, admin),
+            *await _understaffed(ctx, admin),
             *await _rotas(ctx, admin),
             *await _safety(ctx, admin, people),
             *_unused(usable),
@@ -161,6 +164,33 @@ async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
             gettext("See the policy"),
         )
         for each in suspended_rules(await ctx.policies.current(admin.workspace))
+    ]
+
+
+async def _understaffed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    """The rules for which there are not enough people."""
+    current = await ctx.policies.current(admin.workspace)
+    if current is None:
+        return []
+    policy = parse_policy(current.version.document)
+    title = gettext("Nobody can fulfil the rule {name}")
+    need = gettext("Of {names}, {needed} must agree, and {there} could.")
+    return [
+        Notice(
+            "bad",
+            title.format(name=visible_line(each.rule)),
+            need.format(
+                needed=each.needed,
+                names=listed([recipient_name(name) for name in each.names])
+                if each.names
+                else gettext("all people here"),
+                there=each.there,
+            ),
+            "/policy",
+            gettext("See the policy"),
+        )
+        for each in await staffing_in(ctx.directory, admin.workspace, policy)
+        if each.is_short
     ]
 
 
