@@ -114,7 +114,7 @@ async def test_where_nobody_listens_it_has_not_arrived() -> None:
 
 
 async def test_that_a_mail_server_cannot_be_used_is_logged_once_until_it_can(
-    office: PostOffice, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with post_office() as gone:
         pass

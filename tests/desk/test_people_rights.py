@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from handraise import Question
+from handraise.desk.departures import departure_of
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.people_rights import disable_person, remove_person
 from handraise.desk_factory import open_backend
 from handraise.events import EventKind
+from handraise.model.away import Away
 from handraise.model.drafting import Limits
 from handraise.model.identities import Role
 from handraise.model.people import Responder
@@ -122,3 +125,35 @@ async def test_what_somebody_had_snoozed_goes_back_too(
     await desk.set_aside(question.id, by="bob")
     await _removed(ports, workspace, "bob")
     assert await has(ports, "ann", question)
+
+
+async def test_what_somebody_leaves_behind_is_found_before_they_go(
+    ports: Backend, desk: LocalDesk, workspace: str
+) -> None:
+    for name, people in (("ops", ["ann", "bob"]), ("legal", ["bob"]), ("finance", ["ann", "bob", "cid"])):
+        await ports.directory.put_group(workspace, name, people)
+    alone = [
+        await desk.post("Go?", recipients=["bob"]),
+        await desk.post("Go?", recipients=["group:legal"]),
+    ]
+    for recipients in (["bob", "ann"], ["group:ops"], []):
+        await desk.post("Go?", recipients=recipients)
+    handed = await desk.post("Go?", recipients=["ann"])
+    await desk.hand_over(handed.id, ["bob"], by="ann")
+    rules = [
+        {"name": "pay", "then": {"require": {"people": ["group:ops"], "quorum": 2}}},
+        {"name": "sign", "then": {"require": {"people": ["group:finance"], "quorum": 2}}},
+        {"name": "hire", "then": {"require": {"people": ["group:none"]}}},
+    ]
+    await ports.policies.put(workspace, {"rules": rules}, by="boss", expected=0)
+    away = Away(starts=datetime.now(UTC), until=datetime.now(UTC) + timedelta(days=3), deputy="bob")
+    await ports.directory.set_away(workspace, "ann", away)
+    bob = await ports.directory.find_person(workspace, "bob")
+    assert bob is not None
+    found = await departure_of(ports, bob)
+    assert set(found.questions) == {each.id for each in alone}
+    assert [(each.rule, each.needed, each.there) for each in found.rules] == [("pay", 2, 1)]
+    assert found.deputy_of == ("ann",)
+    dan = await ports.directory.find_person(workspace, "dan")
+    assert dan is not None
+    assert (await departure_of(ports, dan)).is_empty

@@ -21,7 +21,7 @@ async def take_back(store: Store, directory: Directory, workspace: str, person_i
     how many questions were put back.
     """
     number = 0
-    async for question in _pending_of(store, workspace, person_id):
+    async for question in pending_of(store, workspace, Responder(person_id)):
         if person_id not in question.added:
             continue
         giver = await _giver(directory, question, await store.history(question.ref), person_id)
@@ -32,10 +32,10 @@ async def take_back(store: Store, directory: Directory, workspace: str, person_i
     return number
 
 
-async def _pending_of(store: Store, workspace: str, person_id: str) -> AsyncIterator[Question]:
-    """What is in somebody's inbox, and what they have set aside."""
+async def pending_of(store: Store, workspace: str, person: Responder) -> AsyncIterator[Question]:
+    """The pending questions in somebody's inbox, and those that they have set aside."""
     for aside in (False, True):
-        where = Filter(workspace=workspace, recipient=Responder(person_id), aside=aside)
+        where = Filter(workspace=workspace, recipient=person, aside=aside)
         after = None
         while True:
             page = await store.by_urgency(where, after=after, limit=_PAGE)

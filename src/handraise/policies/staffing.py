@@ -51,7 +51,7 @@ def staffing_of(
     if not people:
         return []
     members = {f"{GROUP}{name}": {*people} & {*some} for name, some in groups.items()}
-    found = []
+    found: list[Staffing] = []
     for rule in policy.rules:
         if rule.then.require is not None and rule.mode == "enforce":
             found += _of_rule(rule.name, rule.then.require, {*people}, members)

@@ -112,13 +112,7 @@ def event_text(
             text = for_now if data.get("until") else gettext("Taken out of the inbox of {person}")
             return EventText(text.format(person=person))
         case EventKind.PUT_BACK:
-            text = gettext("Put back into the inbox of {person}")
-            if "instead_of" in data:
-                text = gettext(
-                    "Back in the inbox of {person}, because {name}, who was to answer it, has left"
-                )
-            name = recipient_name(str(data.get("instead_of", "")), viewer=viewer)
-            return EventText(text.format(person=person, name=name))
+            return EventText(_put_back(data, person, viewer))
         case EventKind.REVOKED:
             return EventText(_revoked(data).format(person=person))
         case EventKind.KEPT:
@@ -135,6 +129,13 @@ def event_text(
             return EventText(gettext("No notification was delivered"))
         case _:
             assert_never(event.kind)
+
+
+def _put_back(data: Mapping[str, Json], person: str, viewer: str) -> str:
+    if "instead_of" not in data:
+        return gettext("Put back into the inbox of {person}").format(person=person)
+    text = gettext("Back in the inbox of {person}, because {name}, who was to answer it, has left")
+    return text.format(person=person, name=recipient_name(str(data["instead_of"]), viewer=viewer))
 
 
 def _revoked(data: Mapping[str, Json]) -> str:

@@ -131,8 +131,9 @@ async def test_limits_say_which_quota_is_in_force_for_each_agent(
 
 
 async def test_a_rule_that_nobody_can_fulfil_needs_attention(
-    boss: httpx2.AsyncClient, ctx: ServerContext, ann: httpx2.AsyncClient, workspace: str
+    boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str
 ) -> None:
+    await ctx.directory.put_group(workspace, "ops", ["boss"])
     rule = {"name": "<b>pay", "then": {"require": {"people": ["group:ops"], "quorum": 2}}}
     await ctx.policies.put(workspace, {"rules": [rule]}, by="boss", expected=0)
     page = await open_page(boss, "/admin")
