@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -343,6 +343,20 @@ def sign_out(
 
 
 app.command("find")(find)
+
+
+@groups.command("list")
+def list_groups(*, workspace: Workspace = None) -> None:
+    """List every group, with its people."""
+
+    async def work(ctx: ServerContext) -> Mapping[str, Sequence[str]]:
+        return await ctx.directory.groups(ctx.settings.workspace)
+
+    found = with_context(work, workspace=workspace)
+    if not found:
+        typer.echo("There is no group yet. Make one: handraise groups set NAME PERSON")
+        return
+    show_table(["GROUP", "PEOPLE"], [[name, ", ".join(people)] for name, people in found.items()])
 
 
 @groups.command("set")
