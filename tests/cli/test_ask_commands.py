@@ -397,7 +397,10 @@ def test_questions_are_listed_shown_declined_and_withdrawn(run: Run) -> None:
 
 
 def test_what_has_ended_is_listed_newest_first_and_how(run: Run, file: str) -> None:
-    assert run("list", "--settled").stdout == "Nothing has ended yet.\n"
+    assert run("list", "--settled", "--all").stdout == "Nothing has ended yet.\n"
+    assert run("list", "--settled").stdout == (
+        "Nothing of yours has ended yet. To see what others had: handraise list --settled --all\n"
+    )
 
     async def settle(desk: Desk) -> list[str]:
         questions = [

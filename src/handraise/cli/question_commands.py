@@ -121,15 +121,21 @@ def list_questions(
     elif not found and aside:
         typer.echo(gettext("You have set nothing aside."))
     elif not found and settled:
-        everything_fits = ending == ANY_END
-        nothing = gettext("Nothing has ended yet.") if everything_fits else gettext("Nothing fits this.")
-        typer.echo(nothing)
+        typer.echo(_nothing_settled(everything=everything, ending=ending))
     elif others:
         typer.echo(gettext("Nothing is pending for you. To see what others may answer: handraise list --all"))
     elif not found:
         typer.echo(gettext('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm'))
     else:
         put(line for question in found for line in summary_lines(question, columns(), me))
+
+
+def _nothing_settled(*, everything: bool, ending: SettledFilter) -> str:
+    if ending != ANY_END:
+        return gettext("Nothing fits this.")
+    if everything:
+        return gettext("Nothing has ended yet.")
+    return gettext("Nothing of yours has ended yet. To see what others had: handraise list --settled --all")
 
 
 def show(
