@@ -166,7 +166,9 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
     assert run("people", "list").stdout == "There is nobody yet. Add somebody: handraise people add NAME\n"
     assert run("people", "add", "ada", "--email", "ada@example.com", "--admin").returncode == 0
     assert run("people", "add", "bob").returncode == 0
-    assert run("groups", "list").stdout == "There is no group yet. Make one: handraise groups set NAME PERSON\n"
+    assert (
+        run("groups", "list").stdout == "There is no group yet. Make one: handraise groups set NAME PERSON\n"
+    )
     assert run("groups", "set", "release", "ada", "bob").stdout == "group:release is ada, bob.\n"
     assert run("groups", "set", "ops", "bob").returncode == 0
     assert [line.split("  ") for line in run("groups", "list").stdout.splitlines()] == [
