@@ -117,6 +117,17 @@ class TestBringingIn:
         mine = await open_page(ann, here(question))
         assert mine.sheet().buttons, "they may still answer"
 
+    async def test_who_handed_it_over_is_called_by_name(
+        self, ann: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
+    ) -> None:
+        await ctx.directory.put_person(workspace, "maria", name="Maria Sol", email=None, role=Role.MEMBER)
+        question = await desk.post("Refund?", form=REFUND, recipients=["maria"])
+        await desk.hand_over(question.id, ["ann"], by="maria")
+        await desk.take(question.id, by="maria")
+        words = (await open_page(ann, here(question))).words
+        assert "Maria Sol handed this over to you" in words
+        assert "Maria Sol is on this until" in words
+
     async def test_what_was_handed_over_is_called_so_everywhere(
         self, ann: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
     ) -> None:

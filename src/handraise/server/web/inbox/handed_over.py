@@ -26,7 +26,7 @@ def handed_to(events: Sequence[Event], me: str) -> Sequence[str]:
 async def handed_over(
     ctx: ServerContext, questions: Sequence[Question], me: str, now: datetime
 ) -> Mapping[str, str]:
-    """ "Handed over to Ben", for those of these questions that this person handed over."""
+    """The sentence "Handed over to Ben" for each of these questions that this person handed over."""
     left = [each for each in questions if each.added and each.is_aside(me, now)]
     if not left:
         return {}

@@ -327,7 +327,12 @@ async def _sharing(
     context: AnswerContext, question: Question, events: Sequence[Event], now: datetime
 ) -> SharingView:
     """How the question is shared, with the people and groups who can be brought in."""
-    view = sharing_of(question, events, context.person, now)
+    people = (
+        await context.directory.people(question.workspace, after=None, limit=PEOPLE_AT_ONCE)
+        if context.shares
+        else ()
+    )
+    view = sharing_of(question, events, context.person, now, {each.id: each.name for each in people})
     to = handed_to(events, context.person.id) if view.aside else ()
     if to:
         names = await display_names(context.directory, question.workspace, to, me=context.person.id)
@@ -335,7 +340,6 @@ async def _sharing(
         view = replace(view, aside=said)
     if view.fixed or not context.shares:
         return view
-    people = await context.directory.people(question.workspace, after=None, limit=PEOPLE_AT_ONCE)
     groups = await context.directory.groups(question.workspace)
     return replace(view, names=names_to_bring_in(question, people, groups, context.person.id))
 
