@@ -46,5 +46,6 @@
     if (event.repeat && event.key === "Enter" && event.target.closest?.("button")?.form?.matches(DECIDES)) event.preventDefault();
   }, { capture: true });
 
-  came(new URLSearchParams(location.search).has("done"));
+  // Who types an address, or comes from elsewhere, has pressed nothing here before.
+  if (document.referrer) came(new URLSearchParams(location.search).has("done"));
 }
