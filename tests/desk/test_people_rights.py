@@ -143,6 +143,7 @@ async def test_what_somebody_leaves_behind_is_found_before_they_go(
     rules = [
         {"name": "pay", "then": {"require": {"people": ["group:ops"], "quorum": 2}}},
         {"name": "sign", "then": {"require": {"people": ["group:finance"], "quorum": 2}}},
+        {"name": "moon", "then": {"require": {"people": ["group:ops"], "quorum": 7}}},
         {"name": "hire", "then": {"require": {"people": ["group:none"]}}},
     ]
     await ports.policies.put(workspace, {"rules": rules}, by="boss", expected=0)

@@ -79,5 +79,6 @@ async def _rules(ports: DeparturePorts, person: Person) -> tuple[Staffing, ...]:
         return ()
     policy = parse_policy(current.version.document)
     before = await staffing_in(ports.directory, person.workspace, policy)
+    was_short = {(each.rule, each.names) for each in before if each.is_short}
     after = await staffing_in(ports.directory, person.workspace, policy, without=person.id)
-    return tuple(each for each in after if each.is_short and each not in before)
+    return tuple(each for each in after if each.is_short and (each.rule, each.names) not in was_short)

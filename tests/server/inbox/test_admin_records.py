@@ -121,12 +121,12 @@ async def test_limits_say_which_quota_is_in_force_for_each_agent(
     await desk.post("Go?", recipients=["boss"])
     page = (await open_page(boss, "/admin/limits")).words
     assert "deploy-bot 1 7 HANDRAISE_PENDING_QUOTA" in page
-    assert "Every other agent 7 HANDRAISE_PENDING_QUOTA" in page
+    assert "Every other agent – 7 HANDRAISE_PENDING_QUOTA" in page
     await ctx.policies.put_quotas(workspace, WorkspaceQuotas(pending=5, agents={"import-bot": 0}), by="boss")
     page = (await open_page(boss, "/admin/limits")).words
     assert "deploy-bot 1 5 quotas: pending" in page
     assert "import-bot 0 no limit quotas: agents" in page
-    assert "Every other agent 5 quotas: pending" in page
+    assert "Every other agent – 5 quotas: pending" in page
     assert "of at most" not in page
 
 
@@ -139,7 +139,7 @@ async def test_a_rule_that_nobody_can_fulfil_needs_attention(
     page = await open_page(boss, "/admin")
     assert "Nobody can fulfil the rule <b>pay" in page.words
     assert "<b>pay" not in page.html
-    assert "Of the group ops, 2 must agree, and 1 could." in page.words
+    assert "It asks the group ops: 2 must agree, and 1 could." in page.words
 
 
 class Mailbox:
@@ -164,7 +164,7 @@ async def test_a_channel_whose_messages_are_tried_again_does_not_look_healthy(
     assert "nothing failed" in (await open_page(boss, "/admin/channels")).words
     await fail(ctx, desk, workspace, channel="email", again_after=timedelta(hours=1))
     channels = await open_page(boss, "/admin/channels")
-    assert "1 message is being tried again" in channels.words
+    assert "1 tried again" in channels.words
     assert "first tried just now : lost <feather>" in channels.words
     assert "<feather>" not in channels.html
     assert "nothing failed" not in channels.words

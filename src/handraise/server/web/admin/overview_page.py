@@ -174,7 +174,7 @@ async def _understaffed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]
         return []
     policy = parse_policy(current.version.document)
     title = gettext("Nobody can fulfil the rule {name}")
-    need = gettext("Of {names}, {needed} must agree, and {there} could.")
+    need = gettext("It asks {names}: {needed} must agree, and {there} could.")
     return [
         Notice(
             "bad",
