@@ -23,16 +23,16 @@ from handraise.desk.policy_admin import (
     put_policy,
     resume_rule,
 )
-from handraise.desk.rule_staffing import staffing_in
 from handraise.desk.rule_suspensions import SuspendedRule, suspended_rules
+from handraise.desk.workspace_shortages import staffing_in
 from handraise.model.errors import InvalidPolicy
 from handraise.model.json_values import Json, text_problem
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.policies.decide import compile_document
 from handraise.policies.policy_file import read_document, write_document
 from handraise.policies.policy_replay import ReplayReport
+from handraise.policies.rule_shortages import Staffing
 from handraise.policies.rules import parse_policy
-from handraise.policies.staffing import Staffing
 from handraise.policies.suggestions import Suggestion
 from handraise.server import ServerContext
 from handraise.wire.policy_records import PolicyChangeRecord, ReplayRecord, changes_between

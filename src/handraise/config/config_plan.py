@@ -29,8 +29,8 @@ from handraise.model.seals import Rule
 from handraise.model.unknown_recipients import nearest, unknown_recipient
 from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_events import source_of
+from handraise.policies.rule_shortages import Staffing, staffing_of
 from handraise.policies.rules import named_recipients, parse_policy
-from handraise.policies.staffing import Staffing, staffing_of
 
 Step: TypeAlias = Callable[[], Awaitable[None]]
 _PROVIDED = "comes from your identity provider over SCIM: change it there, and leave it out here"

@@ -9,12 +9,12 @@ from typing import Protocol
 from handraise.desk.everybody import everybody
 from handraise.desk.handed_over import pending_of
 from handraise.desk.people_rights import PeoplePorts
-from handraise.desk.rule_staffing import staffing_in
+from handraise.desk.workspace_shortages import staffing_in
 from handraise.model.identities import Person
 from handraise.model.people import GROUP
 from handraise.model.questions import Question
+from handraise.policies.rule_shortages import Staffing
 from handraise.policies.rules import parse_policy
-from handraise.policies.staffing import Staffing
 from handraise.ports import Policies
 
 MOST_QUESTIONS = 100

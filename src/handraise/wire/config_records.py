@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from handraise.policies.staffing import Staffing
+from handraise.policies.rule_shortages import Staffing
 from handraise.wire.records import Record
 from handraise.wire.requests import Request
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from handraise.desk.everybody import everybody
-from handraise.desk.rule_staffing import staffing_in
 from handraise.desk.rule_suspensions import suspended_rules
+from handraise.desk.workspace_shortages import staffing_in
 from handraise.model.identities import AgentKey, Person
 from handraise.model.visible import visible_line
 from handraise.policies.rules import parse_policy

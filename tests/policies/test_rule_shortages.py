@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from handraise.policies.rule_shortages import staffing_of
 from handraise.policies.rules import parse_policy
-from handraise.policies.staffing import staffing_of
 
 PEOPLE = ("ann", "bob", "cid")
 GROUPS = {"finance": ["ann", "bob", "gone"], "legal": ["cid"], "empty": []}

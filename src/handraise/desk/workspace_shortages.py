@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from handraise.desk.everybody import everybody
+from handraise.policies.rule_shortages import Staffing, staffing_of
 from handraise.policies.rules import Policy
-from handraise.policies.staffing import Staffing, staffing_of
 from handraise.ports import Directory
 
 
