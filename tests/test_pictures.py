@@ -12,20 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "images"
-NAMES = (
-    "approval",
-    "ask-back",
-    "away",
-    "dark",
-    "inbox",
-    "insights",
-    "phone",
-    "policy",
-    "question",
-    "split",
-    "stops",
-    "terminal",
-)
+NAMES = ("approval", "dark", "inbox", "insights", "phone", "policy", "question", "split", "stops", "terminal")
 LARGEST = 150_000
 
 

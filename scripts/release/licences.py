@@ -34,7 +34,6 @@ FOREIGN = frozenset(
         "dbos",
         "google-adk",
         "langfuse",
-        "langchain",
         "langgraph",
         "langsmith",
         "llama-index",

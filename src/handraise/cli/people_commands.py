@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -13,12 +13,10 @@ import pydantic
 import typer
 
 from handraise.cli.account_commands import find
-from handraise.cli.departure_text import show_departure
 from handraise.cli.environment import operator, settings_with, with_context
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
-from handraise.desk.departures import Departure, departure_of
 from handraise.desk.everybody import everybody
 from handraise.desk.people_rights import disable_person_safely, remove_person_safely
 from handraise.desk.public_holidays import check_holidays
@@ -181,16 +179,21 @@ def list_people(*, workspace: Workspace = None) -> None:
     if not people:
         typer.echo("There is nobody yet. Add somebody: handraise people add NAME")
         return
-    has_state = any(each.disabled_at for each in people)
     show_table(
-        ["NAME", "ROLE", "E-MAIL", "GROUPS", *(["STATE"] if has_state else [])],
+        [
+            "NAME",
+            "ROLE",
+            "E-MAIL",
+            "GROUPS",
+            *(["STATE"] if any(each.disabled_at for each in people) else []),
+        ],
         [
             [
                 each.id if each.name == each.id else f"{each.id} ({each.name})",
                 each.role,
                 each.email or "",
                 ", ".join(sorted(each.groups)),
-                *(["disabled" if each.disabled_at else ""] if has_state else []),
+                *(["disabled"] if each.disabled_at else []),
             ]
             for each in people
         ],
@@ -204,18 +207,15 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
     Their answers stay, and so do questions that name them. To erase those too: handraise erase NAME
     """
 
-    async def work(ctx: ServerContext) -> Departure:
+    async def work(ctx: ServerContext) -> None:
         person = await find_person(ctx, name)
-        left = await departure_of(ctx, person)
         try:
             await remove_person_safely(ctx, person, by=operator())
         except PermissionDenied:
             raise _only_administrator(name) from None
-        return left
 
-    left = with_context(work, workspace=workspace)
+    with_context(work, workspace=workspace)
     typer.echo(f"{visible_line(name)} is removed. Their answers stay.")
-    show_departure(name, left)
 
 
 @app.command()
@@ -225,20 +225,17 @@ def disable(name: Name, *, workspace: Workspace = None) -> None:
     Their sessions, links and grants end, and their votes on open questions do not count. Their groups stay.
     """
 
-    async def work(ctx: ServerContext) -> Departure:
+    async def work(ctx: ServerContext) -> None:
         person = await find_person(ctx, name)
-        left = await departure_of(ctx, person)
         try:
             await disable_person_safely(ctx, person, by=operator())
         except PermissionDenied:
             raise _only_administrator(name) from None
-        return left
 
-    left = with_context(work, workspace=workspace)
+    with_context(work, workspace=workspace)
     typer.echo(
         f"{visible_line(name)} is disabled. To enable them again: handraise people enable {visible_line(name)}"
     )
-    show_departure(name, left)
 
 
 @app.command()
@@ -343,20 +340,6 @@ def sign_out(
 
 
 app.command("find")(find)
-
-
-@groups.command("list")
-def list_groups(*, workspace: Workspace = None) -> None:
-    """List every group, with its people."""
-
-    async def work(ctx: ServerContext) -> Mapping[str, Sequence[str]]:
-        return await ctx.directory.groups(ctx.settings.workspace)
-
-    found = with_context(work, workspace=workspace)
-    if not found:
-        typer.echo("There is no group yet. Make one: handraise groups set NAME PERSON")
-        return
-    show_table(["GROUP", "PEOPLE"], [[name, ", ".join(people)] for name, people in found.items()])
 
 
 @groups.command("set")

@@ -180,9 +180,7 @@ class ToolCalls:
         [question] = asked
         try:
             action = await self._desk.consume_approval(question.id)
-        except AlreadyConsumed as used:
-            return Deny(str(used))
-        except NotApproved as refused:
+        except (NotApproved, AlreadyConsumed) as refused:
             why = str(refused) if question.decision else to_tool_result(question).content
             return Deny(f"Not approved. {why}")
         return Allow(action.arguments)

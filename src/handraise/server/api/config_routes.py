@@ -36,7 +36,6 @@ from handraise.wire.config_records import (
     ConfigResultRecord,
     PutRetention,
     RetentionRecord,
-    StaffingRecord,
 )
 
 router = APIRouter(prefix="/v1", tags=["administration"], route_class=ConditionalRoute)
@@ -78,8 +77,7 @@ async def put_config(
     if not dry_run:
         await run_plan(plan)
     changes = tuple(ConfigChangeRecord(**asdict(each)) for each in plan.changes)
-    warnings = tuple(map(StaffingRecord.of, plan.staffing))
-    return reply(ConfigResultRecord(applied=not dry_run, changes=changes, warnings=warnings))
+    return reply(ConfigResultRecord(applied=not dry_run, changes=changes))
 
 
 @router.get("/retention", response_model=RetentionRecord)

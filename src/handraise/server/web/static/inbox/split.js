@@ -134,7 +134,7 @@ function goBack() {
 }
 
 // Show a question. `how` says what becomes of the browser's history.
-async function open(address, { how, focus = false, byItself = false }) {
+async function open(address, { how, focus = false }) {
   const mine = ++turn;
   current = address;
   if (how === "push") history.pushState({ split: true }, "", address);
@@ -143,7 +143,7 @@ async function open(address, { how, focus = false, byItself = false }) {
   if (focus) linkTo(address)?.focus({ preventScroll: true });
   const found = await read(address);
   if (mine !== turn) return;
-  if (found) show(found, byItself);
+  if (found) show(found);
   else if (seemsConnected()) location.assign(address);
   else showNote(text("You are offline. This question is shown here when you open it again online."));
 }
@@ -183,7 +183,7 @@ function pageIn(html) {
   return main && "question" in main.dataset ? { title: made.title, main } : null;
 }
 
-function show({ title, main }, byItself) {
+function show({ title, main }) {
   ahead.delete(current);
   ended?.abort();
   ended = new AbortController();
@@ -197,7 +197,6 @@ function show({ title, main }, byItself) {
   pane.replaceChildren(part);
   pane.scrollTop = 0;
   shownAt = performance.now();
-  dispatchEvent(new CustomEvent("question-came-up", { detail: { byItself } })); // see second_press.js
   part.dataset.justShown = "";
   setTimeout(() => { delete part.dataset.justShown; }, TOO_SOON);
   shownTitle = title;
@@ -244,7 +243,7 @@ function goOn(id) {
   const next = following(id);
   const how = isQuestionOpen() ? "replace" : "push";
   if (next) {
-    open(addressOf(next), { how, focus: true, byItself: true });
+    open(addressOf(next), { how, focus: true });
     return;
   }
   showNote(text("That was the last one in this list."));
@@ -361,7 +360,7 @@ async function post(form, submitter) {
     goOn(id);
   } else {
     const found = pageIn(await answer.text());
-    if (found) show(found, true);
+    if (found) show(found);
     else location.assign(address);
   }
 }
