@@ -175,6 +175,13 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
         ["ada", "admin", "ada@example.com", "release"],
         ["bob", "member", "release"],
     ]
+    assert run("people", "disable", "bob").returncode == 0
+    assert [line.split() for line in run("people", "list").stdout.splitlines()] == [
+        ["NAME", "ROLE", "E-MAIL", "GROUPS", "STATE"],
+        ["ada", "admin", "ada@example.com", "release"],
+        ["bob", "member", "release", "disabled"],
+    ]
+    assert run("people", "enable", "bob").returncode == 0
     refusals = {
         ("people", "add", "ada"): "There is somebody called 'ada' already.",
         (

@@ -20,7 +20,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
-from tests.server.inbox.chromium import PATIENCE
+from tests.server.inbox.chromium import PATIENCE, takes_input
 from tests.server.inbox.own_chromium import *  # noqa: F403 -- same
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -129,4 +129,5 @@ async def answer_three_questions(tab: Page, demo: Demo, began: float) -> None:
     await demo.says("asks: Everything is ready")
     await tab.get_by_role("link", name="Show", exact=True).click()
     await tab.get_by_role("link", name="Everything is ready").click()
+    await takes_input(tab)
     await tab.get_by_role("button", name="Approve", exact=True).click()

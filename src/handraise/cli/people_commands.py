@@ -179,21 +179,16 @@ def list_people(*, workspace: Workspace = None) -> None:
     if not people:
         typer.echo("There is nobody yet. Add somebody: handraise people add NAME")
         return
+    has_state = any(each.disabled_at for each in people)
     show_table(
-        [
-            "NAME",
-            "ROLE",
-            "E-MAIL",
-            "GROUPS",
-            *(["STATE"] if any(each.disabled_at for each in people) else []),
-        ],
+        ["NAME", "ROLE", "E-MAIL", "GROUPS", *(["STATE"] if has_state else [])],
         [
             [
                 each.id if each.name == each.id else f"{each.id} ({each.name})",
                 each.role,
                 each.email or "",
                 ", ".join(sorted(each.groups)),
-                *(["disabled"] if each.disabled_at else []),
+                *(["disabled" if each.disabled_at else ""] if has_state else []),
             ]
             for each in people
         ],

@@ -136,7 +136,7 @@ class TestList:
             tab = await window.new_page()
             await listens(tab, "/")
             row = row_of(tab, asked[8].id)
-            await row.get_by_role("link").focus()
+            await row.get_by_role("link", name="question").focus()
             await row.evaluate("(row) => row.scrollIntoView({ block: 'center' })")
             for number in range(3):
                 await desk.post(f"urgent {number}", expires_in=600)
@@ -148,7 +148,7 @@ class TestList:
             await show.evaluate("(link) => link.click()")
             await expect(tab.locator("[data-row]")).to_have_count(15)
             assert abs(await top_of(row) - before) < 1
-            await expect(row.get_by_role("link")).to_be_focused()
+            await expect(row.get_by_role("link", name="question")).to_be_focused()
             assert await is_marked(tab)
 
     @pytest.mark.slow(

@@ -75,10 +75,13 @@ async def test_what_is_sent_as_the_page_is_hidden_says_so_if_it_was_refused(
     await tab.get_by_role("button", name="Approve").click()
     await expect(tab.get_by_role("button", name="Undo")).to_be_visible()
     await hide(tab)
-    await expect(tab.locator("[data-live]")).to_contain_text("Nothing was recorded: there are new messages.")
+    refused = tab.get_by_role("region", name="Answers given offline")
+    await expect(refused).to_contain_text(
+        "Your answer was not recorded. There are messages that you had not seen."
+    )
     await expect(tab.get_by_role("button", name="Approve")).to_be_enabled()
     assert (await desk.get(question.id)).outcome is None
-    await tab.get_by_role("link", name="Show it").click()
+    await refused.get_by_role("link", name="Refund?").click()
     await expect(tab.locator(".message")).to_contain_text("wait")
 
 
