@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, FloatRect, Page, async_playwright
 
 from handraise.server import create_app
 from handraise.server.auth.issuer import issue_session
@@ -31,7 +31,20 @@ from support.http_server import listening
 from support.terminal import Screen, at_terminal
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
-NAMES = ("inbox", "split", "question", "approval", "phone", "dark", "terminal", "insights", "policy", "stops")
+NAMES = (
+    "inbox",
+    "split",
+    "question",
+    "approval",
+    "phone",
+    "dark",
+    "terminal",
+    "insights",
+    "policy",
+    "stops",
+    "ask-back",
+    "away",
+)
 LARGEST = 150_000
 """Bytes: a page with pictures should still open quickly."""
 
@@ -54,6 +67,8 @@ _WHOLE = {
     "stops": ".panel",
 }
 """The last element that each picture shows."""
+_PARTS = {"ask-back": (".send-back", ".write"), "away": ("#away", "#away")}
+"""The first and the last element of pictures that show a part of a page."""
 _COMPACT = (Path(__file__).parent / "compact.js").read_text()
 _COLOURS = {
     "default": "#d8dee9",
@@ -127,12 +142,25 @@ async def _picture(browser: Browser, file: Path, scene: Scene, address: str) -> 
         case "stops":
             async with stopped(scene.ctx):
                 await page.goto("/stops")
+        case "ask-back":
+            await page.goto(f"/questions/{scene.approval.id}")
+            await page.get_by_text("Ask the agent, or write a note").click()
+            await page.get_by_label("Your question or note").fill("Can we undo the migration?")
+        case "away":
+            await page.goto("/me")
+            await page.get_by_label("First day").fill("2026-12-21")
+            await page.get_by_label("Last day").fill("2026-12-31")
+            await page.get_by_label("Deputy").fill("bo")
         case _:
             await page.goto("/insights")
     await _quiet(page)
     if name in _WHOLE:
         await _fit(page, _WHOLE[name])
-    await _keep(file, await page.screenshot(animations="disabled", caret="hide"), browser)
+    part = await _clip(page, *_PARTS[name]) if name in _PARTS else None
+    picture = await page.screenshot(
+        animations="disabled", caret="hide", full_page=part is not None, clip=part
+    )
+    await _keep(file, picture, browser)
     await window.close()
 
 
@@ -154,10 +182,19 @@ async def _fit(page: Page, last: str) -> None:
     await page.set_viewport_size({"width": page.viewport_size["width"], "height": height})
 
 
+async def _clip(page: Page, first: str, last: str) -> FloatRect:
+    """What is from one element to another, over the whole width of the window."""
+    begins, ends = await page.locator(first).bounding_box(), await page.locator(last).bounding_box()
+    if begins is None or ends is None or page.viewport_size is None:
+        raise LookupError(first, last)
+    top, bottom = begins["y"] - 14, ends["y"] + ends["height"] + 4
+    return {"x": 0, "y": top, "width": page.viewport_size["width"], "height": bottom - top}
+
+
 async def _quiet(page: Page) -> None:
     """Without the marks of a pointer or of the focus."""
     await page.mouse.move(0, 0)
-    await page.evaluate("document.activeElement?.blur()")
+    await page.evaluate("document.activeElement?.blur(); scrollTo(0, 0)")
 
 
 async def _terminal(browser: Browser, file: Path, scene: Scene, url: str) -> None:

@@ -197,6 +197,7 @@ async def _approval(desk: LocalDesk) -> Question:
         conversation="payments 4.2",
         recipients=["group:ops"],
         expires_in=timedelta(hours=4),
+        replies="program",
     )
 
 

@@ -10,7 +10,8 @@ CELLS = {
     "ask": "a person is asked, and the validated answer reaches the model or the program",
     "approve": "an action waits for its approval, and a denied one is not executed",
     "edit": "an action is executed with the arguments that the person changed",
-    "survives kill": "the process is killed with SIGKILL while it waits; what ran before the pause ran once",
+    "survives kill": "the process is killed with SIGKILL while it waits; what ran before the pause ran once (in langchain the "
+    "process also ends in an approved tool, and just before it: the tool runs once)",
     "resumes elsewhere": "another process goes on with the answer",
     "several at once": "two questions are pending in one run, answered in reverse order, each reaching its own call",
     "asks once": "retried or replayed code asks the same question, and not another one",

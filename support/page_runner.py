@@ -257,7 +257,7 @@ class Stranger:
             terminal.start(line).until_it_stays()
         else:
             running = terminal.start(line)
-            runs_tests = "pytest" in line
+            runs_tests = re.search(r"(?<![\w/])pytest\b", line) is not None
             printed = running.until(shown, TESTS_SOON if runs_tests else self.soon)
             while not self._is_good(shown, printed) and self._is_busy() and time.monotonic() < began + SOON:
                 running = terminal.start(line)  # what runs elsewhere may need a moment

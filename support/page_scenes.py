@@ -26,8 +26,10 @@ from handraise.model.passkey_signatures import answered
 from handraise.model.validation import check_answer
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.auth.issuer import issue_key, issue_link, issue_session
+from handraise.server.context import open_context
 from handraise.server.passkeys.ceremony import PasskeyCeremony
 from handraise.server.passkeys.passkey_use import PasskeyUse
+from handraise.signing.key_files import make_key
 from support.authenticator import SoftAuthenticator
 from support.chromium import ARGUMENTS
 from support.database import POSTGRES, create_database, drop_database
@@ -60,7 +62,9 @@ def with_a_mount(stranger: Stranger) -> Iterator[None]:
 
 
 async def _furnish(url: str, stranger: Stranger) -> None:
-    async with open_server(ServerSettings(url=url, port=int(stranger.environment["HANDRAISE_PORT"]))) as ctx:
+    port = int(stranger.environment["HANDRAISE_PORT"])
+    # Without background tasks: the first seals are those of the page.
+    async with open_context(ServerSettings(url=url, port=port)) as ctx:
         for name, role in (
             ("ada", Role.MEMBER),
             ("ana", Role.MEMBER),
@@ -79,11 +83,11 @@ async def _furnish(url: str, stranger: Stranger) -> None:
 
 
 async def _ask(ctx: ServerContext) -> str:
-    """Three questions, of which one is settled."""
+    """Four questions, of which one is settled."""
     desk = ctx.desk.scoped("default", asker="deployer")
     settled = await desk.post("Deploy?", choices=["yes", "no"])
     await desk.answer(settled.id, "yes", by=Responder("ana"))
-    pending = [await desk.post("Which strategy?", choices=["Canary", "Rolling"]) for _ in range(2)]
+    pending = [await desk.post("Which strategy?", choices=["Canary", "Rolling"]) for _ in range(3)]
     return " ".join(each.id for each in pending)
 
 
@@ -147,6 +151,19 @@ def with_a_server(stranger: Stranger) -> Iterator[None]:
     with with_people(stranger), with_somebody(stranger):
         stranger.give("handraise serve", "", "of somebody else")
         yield
+
+
+@contextlib.contextmanager
+def with_old_keys(stranger: Stranger) -> Iterator[None]:
+    """The same, on a server that has a secret and a key of receipts to replace, and a database."""
+    make_key(stranger.folder / "receipts.key")
+    stranger.environment |= {"HANDRAISE_SECRET": "old " * 8, "HANDRAISE_RECEIPT_KEY": "receipts.key"}
+    with with_a_database(stranger), with_a_server(stranger):
+        try:
+            yield
+        finally:
+            made = f"{stranger.replaced['my_server']}_2027"
+            _run("dropuser", "--if-exists", made, env=stranger.environment)
 
 
 @contextlib.contextmanager
@@ -386,7 +403,7 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "back-up-and-restore.md": with_a_database,
     HOW_TO / "move-to-postgresql.md": with_a_full_file,
     HOW_TO / "upgrade.md": with_a_database,
-    HOW_TO / "rotate-keys.md": with_a_server,
+    HOW_TO / "rotate-keys.md": with_old_keys,
     HOW_TO / "wake-up-over-nats.md": with_a_database,
     DOCS / "explanation" / "scale.md": with_shards,
     TUTORIAL / "answer-as-a-person.md": with_a_browser,

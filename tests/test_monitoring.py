@@ -125,6 +125,17 @@ def test_every_alert_says_how_bad_it_is_and_has_a_runbook_and_a_test() -> None:
     assert [name for name in names if f"{name}" not in tested] == []
 
 
+def test_the_runbook_begins_with_every_alert_and_its_severity() -> None:
+    shown = re.findall(
+        r"^\| \[(Handraise\w+)\]\(#(\w+)\) \| (\w+) \| .+ \|$",
+        PAGE.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    severities = {rule["alert"]: rule["labels"]["severity"] for rule in rules()}
+    assert {name: severity for name, _, severity in shown} == severities
+    assert all(anchor == name.lower() for name, anchor, _ in shown)
+
+
 def test_the_panels_of_the_dashboard_have_their_own_places() -> None:
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

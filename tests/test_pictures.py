@@ -12,7 +12,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "images"
-NAMES = ("approval", "dark", "inbox", "insights", "phone", "policy", "question", "split", "stops", "terminal")
+NAMES = (
+    "approval",
+    "ask-back",
+    "away",
+    "dark",
+    "inbox",
+    "insights",
+    "phone",
+    "policy",
+    "question",
+    "split",
+    "stops",
+    "terminal",
+)
 LARGEST = 150_000
 
 

@@ -1,17 +1,17 @@
 """An agent that asks a person, and whose refunds wait for an approval.
 
 Run it with: python examples/integrations/langchain_agent.py
-It needs: pip install "handraise[langgraph]" langchain langgraph-checkpoint-sqlite
+It needs: pip install "handraise[langchain]" langgraph-checkpoint-sqlite
 """
 
 import asyncio
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langgraph.checkpoint.sqlite import SqliteSaver
 from scripted_langchain import model  # beside this file; yours is model = "openai:gpt-5"
 
 import handraise
+from handraise.integrations.langchain import ApprovalMiddleware
 from handraise.integrations.langgraph import ask_human, run
 
 
@@ -22,10 +22,12 @@ def send_refund(order: str, amount: int) -> str:
 
 async def main() -> None:
     """The same lines in the first run and after a crash."""
-    review = HumanInTheLoopMiddleware({"send_refund": True}, interrupt_mode="per_call")
-    with SqliteSaver.from_conn_string("checkpoints.db") as checkpointer:
-        agent = create_agent(model, [ask_human, send_refund], middleware=[review], checkpointer=checkpointer)
-        async with handraise.open_desk() as desk:
+    async with handraise.open_desk() as desk:
+        review = ApprovalMiddleware(desk, {"send_refund": True})
+        with SqliteSaver.from_conn_string("checkpoints.db") as checkpointer:
+            agent = create_agent(
+                model, [ask_human, send_refund], middleware=[review], checkpointer=checkpointer
+            )
             task = {"messages": [("user", "Refund order A-17.")]}
             result = await run(agent, task, desk=desk, key="refund-A-17")
             print(result["messages"][-1].content)

@@ -1,20 +1,21 @@
 """The agent of `script.py` in LangChain, on LangGraph.
 
 Run it with: python examples/same_question_three_frameworks/with_langgraph.py
-It needs: pip install "handraise[langgraph]" langchain langgraph-checkpoint-sqlite
+It needs: pip install "handraise[langchain]" langgraph-checkpoint-sqlite
 """
 
 import asyncio
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.sqlite import SqliteSaver
 from script import TASK, deploy, play, think
 
+from handraise import Desk
+from handraise.integrations.langchain import ApprovalMiddleware
 from handraise.integrations.langgraph import ask_human, run
 
 
@@ -40,8 +41,13 @@ class Model(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-review: Any = HumanInTheLoopMiddleware({"deploy": True}, interrupt_mode="per_call", edit_notice=None)
-with SqliteSaver.from_conn_string("checkpoints.db") as saver:
-    agent = create_agent(Model(), [ask_human, deploy], middleware=[review], checkpointer=saver)
-    result = asyncio.run(play(agent, {"messages": [("user", TASK)]}, run))
-    print(result["messages"][-1].content)
+async def run_agent(model: Model, task: Any, *, desk: Desk, **options: Any) -> Any:
+    """Run an agent with this model; its middleware needs the desk, so it is made here."""
+    review = ApprovalMiddleware(desk, {"deploy": True}, edit_notice=None)
+    with SqliteSaver.from_conn_string("checkpoints.db") as saver:
+        agent = create_agent(model, [ask_human, deploy], middleware=[review], checkpointer=saver)
+        return await run(agent, task, desk=desk, **options)
+
+
+result = asyncio.run(play(Model(), {"messages": [("user", TASK)]}, run_agent))
+print(result["messages"][-1].content)

@@ -24,8 +24,8 @@ class Bound:
 
 BOUNDS = {
     "core": Bound((), packages=5, megabytes=16),
-    "cli": Bound(("cli",), packages=21, megabytes=27),
-    "server": Bound(("server",), packages=38, megabytes=36),
+    "cli": Bound(("cli",), packages=21, megabytes=29),
+    "server": Bound(("server",), packages=40, megabytes=96),
 }
 """The only place for these numbers. If you raise one, say why in the changelog."""
 

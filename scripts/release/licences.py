@@ -34,6 +34,7 @@ FOREIGN = frozenset(
         "dbos",
         "google-adk",
         "langfuse",
+        "langchain",
         "langgraph",
         "langsmith",
         "llama-index",

@@ -562,6 +562,20 @@ async def test_a_login_that_gets_around_the_walls_must_be_a_member_of_the_applic
 
 
 @promise("P8")
+async def test_only_the_owner_of_the_tables_is_told_to_use_the_role_of_the_servers(
+    plain: Connection, own: str
+) -> None:
+    async with open_postgres(own), role(plain, "login bypassrls in role pg_read_all_data") as login:
+        refused = {}
+        for name in (login, urlsplit(own).username or ""):
+            with pytest.raises(UnsafeStore) as refusal:
+                async with open_postgres(as_role(own, name), confined=True):
+                    pass
+            refused[name] = "Log in as the role of the servers" in str(refusal.value)
+    assert refused == {login: False, urlsplit(own).username: True}
+
+
+@promise("P8")
 async def test_where_there_is_no_role_to_take_the_refusal_says_how_to_make_it(
     postgres: str, own: str, workspace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

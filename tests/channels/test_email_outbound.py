@@ -113,6 +113,26 @@ async def test_where_nobody_listens_it_has_not_arrived() -> None:
     assert (failed.value.again, failed.value.arrived_perhaps) == (True, False)
 
 
+async def test_that_a_mail_server_cannot_be_used_is_logged_once_until_it_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with post_office() as gone:
+        pass
+    caplog.set_level("WARNING")
+    relay = SmtpRelay(MailServer(host="127.0.0.1", port=gone.port, security="none"))
+    async with opened(gone, transport=relay) as channel:
+        for _ in range(2):
+            with pytest.raises(NotSent):
+                await channel.send(message(channel))
+        async with post_office(gone):
+            await channel.send(message(channel))
+        with pytest.raises(NotSent):
+            await channel.send(message(channel))
+    found = [each for each in caplog.records if getattr(each, "event", None) == "channel_unreachable"]
+    assert len(found) == 2
+    assert all("mail server cannot be used" in each.getMessage() for each in found)
+
+
 async def test_one_who_takes_a_mail_and_hangs_up_has_it_perhaps(channel: Email, office: PostOffice) -> None:
     office.says_to_data = [None]
     with pytest.raises(NotSent, match="no answer") as failed:

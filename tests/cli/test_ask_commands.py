@@ -13,7 +13,19 @@ from typing import Any
 
 import pytest
 
-from handraise import Approval, Desk, Escalation, Question, Timeline, open_desk
+from handraise import (
+    Answered,
+    Approval,
+    Choice,
+    Desk,
+    Escalation,
+    MultiChoice,
+    Open,
+    Question,
+    Timeline,
+    open_desk,
+)
+from handraise.forms import AnyForm
 from support.command import Done, Serving, handraise, serving
 
 Run = Callable[..., Done]
@@ -258,6 +270,97 @@ def test_what_does_not_fit_is_said_and_kept_as_an_attempt(run: Run, file: str) -
     assert only(file).attempts == 1
 
 
+OWN = Choice.of("Office", "Production", allow_other=True)
+SEVERAL = MultiChoice.of("Office", "Production", at_least=2, allow_other=True)
+INVOICE = "4711 project tower"
+
+
+def post(url: str, form: AnyForm) -> str:
+    """The id of a new question."""
+
+    async def work(desk: Desk) -> str:
+        return (await desk.post("Which cost centre?", form=form)).id
+
+    found: str = at_desk(url, work)
+    return found
+
+
+def value_in(url: str, question_id: str) -> Any:
+    async def work(desk: Desk) -> Any:
+        outcome = (await desk.get(question_id)).outcome
+        assert isinstance(outcome, Answered)
+        return outcome.value
+
+    return at_desk(url, work)
+
+
+def test_the_terminal_says_that_own_words_are_an_answer_and_how_to_give_them(run: Run, file: str) -> None:
+    question_id = post(file, OWN)
+    assert "Choose one of 2, or answer in your own words" in run("list").stdout
+    how = f"In your own words: handraise answer {question_id} --other TEXT"
+    assert "To answer in your own words, add: --other TEXT\n" in run("show", question_id).stdout
+    refused = run("answer", question_id, INVOICE)
+    assert refused.returncode == 1
+    assert 'An answer in your own words must be marked as "other"' in refused.stderr
+    assert refused.stderr.rstrip().endswith(how)
+    assert run("answer", question_id, "--other", INVOICE).returncode == 0
+    assert value_in(file, question_id) == {"other": INVOICE}
+
+
+def test_own_words_are_one_of_several_answers(run: Run, file: str) -> None:
+    question_id = post(file, SEVERAL)
+    assert run("answer", question_id, "2", "--other", INVOICE).returncode == 0
+    assert value_in(file, question_id) == ["Production", {"other": INVOICE}]
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "says"),
+    [
+        (Choice.of("A", "B"), ["--other", "C"], "--other is not possible here"),
+        (Open(), ["--other", "C"], "--other is not possible here"),
+        (OWN, ["Office", "--other", "C"], "This question takes one answer"),
+        (OWN, ["approve", "--argument", "amount=1"], "--argument changes an action that you approve"),
+        (
+            Approval.of("pay", {"amount": 6000, "to": "ada"}, editable=["amount"]),
+            ["approve", "--argument", "to=bob"],
+            "to may not be changed. You may change: amount",
+        ),
+        (
+            Approval.of("pay", {"amount": 6000}, editable=["amount"]),
+            ["deny", "--argument", "amount=1"],
+            "--argument changes an action that you approve",
+        ),
+        (
+            Approval.of("pay", {"amount": 6000}, editable=["amount"]),
+            ['{"decision": "approve", "arguments": {"amount": 1}}', "--argument", "amount=1"],
+            "not both",
+        ),
+    ],
+)
+def test_what_an_option_does_not_fit_is_said_and_is_no_attempt(
+    run: Run, file: str, form: AnyForm, line: list[str], says: str
+) -> None:
+    question_id = post(file, form)
+    refused = run("answer", question_id, *line)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert says in refused.stderr
+    assert only(file).attempts == 0
+
+
+def test_an_argument_is_changed_while_approving(run: Run, file: str) -> None:
+    form = Approval.of(
+        "pay", {"amount": 6000, "invoice": "4711", "urgent": False}, editable=["amount", "invoice", "urgent"]
+    )
+    question_id = post(file, form)
+    how = "To approve with a changed argument, add: approve --argument NAME=VALUE\n"
+    assert how in run("show", question_id).stdout
+    changes = ["--argument", "amount=5500", "--argument", "invoice=4712", "--argument", "urgent=yes"]
+    done = run("answer", question_id, "approve", *changes)
+    assert done.returncode == 0, done.stderr
+    given = {"amount": 5500, "invoice": "4712", "urgent": True}
+    assert value_in(file, question_id)["arguments"] == given
+
+
 def test_questions_are_listed_shown_declined_and_withdrawn(run: Run) -> None:
     assert run("list").stdout.startswith("Nothing is pending.")
     run("ask", "First?", "--to", "ada", "--context", '{"service": "payments"}', "--expires", "2h")
@@ -294,7 +397,10 @@ def test_questions_are_listed_shown_declined_and_withdrawn(run: Run) -> None:
 
 
 def test_what_has_ended_is_listed_newest_first_and_how(run: Run, file: str) -> None:
-    assert run("list", "--settled").stdout == "Nothing has ended yet.\n"
+    assert run("list", "--settled", "--all").stdout == "Nothing has ended yet.\n"
+    assert run("list", "--settled").stdout == (
+        "Nothing of yours has ended yet. To see what others had: handraise list --settled --all\n"
+    )
 
     async def settle(desk: Desk) -> list[str]:
         questions = [

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import uuid
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest import mock
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ from handraise import __version__, open_desk
 from handraise.cli import commands
 from handraise.cli.environment import operator
 from handraise.desk_factory import open_backend
+from handraise.model.away import Away
 from handraise.server import ServerSettings
 from handraise.wire.credentials import TokenKind, read_token
 from support.command import Done, handraise, process
@@ -87,6 +88,7 @@ def test_a_new_key_is_one_line_of_json_and_opens_the_door(url: str, workspace: s
     asyncio.run(look())
     listed = handraise("keys", "list", "-w", workspace, url=url)
     assert made["id"] in listed.stdout
+    assert "command line" in listed.stdout, "who made it"
     assert made["key"] not in listed.stdout
     revoked = handraise("keys", "revoke", made["id"], "-w", workspace, url=url)
     assert revoked.returncode == 0
@@ -164,7 +166,17 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
     assert run("people", "list").stdout == "There is nobody yet. Add somebody: handraise people add NAME\n"
     assert run("people", "add", "ada", "--email", "ada@example.com", "--admin").returncode == 0
     assert run("people", "add", "bob").returncode == 0
+    assert (
+        run("groups", "list").stdout == "There is no group yet. Make one: handraise groups set NAME PERSON\n"
+    )
     assert run("groups", "set", "release", "ada", "bob").stdout == "group:release is ada, bob.\n"
+    assert run("groups", "set", "ops", "bob").returncode == 0
+    assert [line.split("  ") for line in run("groups", "list").stdout.splitlines()] == [
+        ["GROUP", "", "PEOPLE"],
+        ["ops", "", "", "bob"],
+        ["release", "ada, bob"],
+    ]
+    assert run("groups", "set", "ops").returncode == 0
     linked = run("people", "link", "bob")
     found = re.search(
         r"^https://ask\.example\.com/sign-in/link\?token=(hrl_\S+)$", linked.stdout, re.MULTILINE
@@ -203,6 +215,33 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
         assert (done.returncode, done.stdout) == (1, ""), line
         assert done.stderr.startswith(why)
     assert run("groups", "set", "release").stdout == "group:release is removed.\n"
+
+
+@pytest.mark.parametrize("leave", ["remove", "disable"])
+def test_what_somebody_leaves_behind_is_said(file: str, leave: str) -> None:
+    for line in (("ada", "--admin"), ("bob",), ("cy",)):
+        assert handraise("people", "add", *line, url=file).returncode == 0
+    handraise("groups", "set", "ops", "ada", "bob", url=file)
+
+    async def prepare() -> str:
+        async with open_desk(file) as desk, open_backend(file) as backend:
+            require = {"people": ["group:ops"], "quorum": 2}
+            rule = {"name": "pay", "when": "tool == 'pay'", "then": {"require": require}}
+            await backend.policies.put("default", {"rules": [rule]}, by="boss", expected=0)
+            now = datetime.now(UTC)
+            away = Away(starts=now, until=now + timedelta(days=1), deputy="bob")
+            await backend.directory.set_away("default", "ada", away)
+            return (await desk.post("Go?", recipients=["bob"])).id
+
+    asked = asyncio.run(prepare())
+    assert "needs somebody else" not in handraise("people", leave, "cy", url=file).stdout
+    left = handraise("people", leave, "bob", url=file)
+    assert left.stdout.partition("\n\n")[2].splitlines() == [
+        "This needs somebody else now:",
+        f"  1 question that nobody else can answer: {asked}",
+        "  Rule 'pay' needs 2 people of group:ops, but there is only 1. Nobody can fulfil it.",
+        "  bob was to answer while these are away: ada",
+    ]
 
 
 def test_sessions_of_somebody_are_listed_and_ended(file: str) -> None:

@@ -69,12 +69,29 @@ def test_a_file_is_shown_applied_exported_and_applied_again(url: str, office: Pa
     handraise("export-config", str(exported), url=url)
     assert "s3cret" not in exported.read_text()
     same = handraise("apply", "--json", "--dry-run", "--prune", str(exported), url=url)
-    assert json.loads(same.stdout) == {"applied": False, "changes": []}
+    assert json.loads(same.stdout) == {"applied": False, "changes": [], "warnings": []}
     smaller = exported.read_text().replace("  - ben\n", "").replace("  ben: {}\n", "")
     exported.write_text(smaller)
     pruned = handraise("apply", "--prune", str(exported), url=url)
     assert "- people ben" in pruned.stdout
     assert "    - people: ben" in pruned.stdout
+
+
+def test_a_rule_that_nobody_can_fulfil_is_warned_of_and_applied(url: str, office: Path) -> None:
+    def applied(quorum: int, *options: str) -> Done:
+        rule = "{name: pay, then: {require: {people: [group:ops], quorum: %d}}}" % quorum  # noqa: UP031 -- braces
+        office.write_text(OFFICE.replace("  rules:\n", f"  rules:\n    - {rule}\n"))
+        return handraise("apply", *options, str(office), url=url, **SECRET)
+
+    short = "Warning: rule 'pay' needs 7 people of group:ops, but there are only 2. Nobody can fulfil it.\n"
+    for options in (("--dry-run",), (), ()):
+        done = applied(7, *options)
+        assert (done.returncode, done.stderr) == (0, short)
+    assert applied(7, "--json").stderr == ""
+    exact = "Note: rule 'pay' needs 2 people of group:ops, and there are exactly 2. One absence blocks it.\n"
+    assert applied(2).stderr == exact
+    office.write_text("people: {ben: {disabled: true}}")
+    assert "there is only 1" in handraise("apply", str(office), url=url, **SECRET).stderr
 
 
 def test_every_problem_has_its_line_and_nothing_is_changed(url: str, office: Path) -> None:

@@ -96,3 +96,53 @@ def test_the_server_brings_all_of_the_command() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     assert set(extras["cli"]) <= set(extras["server"])
+
+
+WITHOUT = """
+import importlib.abc, json, sys
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+from support.command import handraise
+handraise("migrate", url={url!r})
+done = handraise("doctor", url={url!r}, **{settings!r})
+print(json.dumps([done.returncode, done.stderr]))
+"""
+
+
+def doctor_without(package: str, tmp_path: Path, **settings: str) -> tuple[int, str]:
+    """What doctor says where a package is not installed."""
+    url = f"sqlite:///{tmp_path / 'questions.db'}"
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(package=package, url=url, settings=settings)],
+        env=environment(None),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    code, said = json.loads(done.stdout)
+    return code, said
+
+
+def test_doctor_misses_what_a_server_would_miss(tmp_path: Path) -> None:
+    mail = {"email_smtp_url": "smtp://127.0.0.1:2525?tls=none", "email_from": "desk@example.com"}
+    code, said = doctor_without("aiosmtplib", tmp_path, **mail)
+    assert (code, 'aiosmtplib is not installed. Run: pip install "handraise[email]"' in said) == (78, True)
+    assert doctor_without("imap_tools", tmp_path, **mail) == (0, ""), (
+        "only who reads replies over IMAP needs it"
+    )
+    replies = {
+        "email_imap_url": "imap://u:p@127.0.0.1:2526?tls=none",
+        "email_reply_to": "reply@example.com",
+        "secret": "s" * 32,
+    }
+    code, said = doctor_without("imap_tools", tmp_path, **mail, **replies)
+    assert (code, "imap-tools is not installed" in said) == (78, True)
+    oidc = {"oidc_issuer": "https://id.example.com", "oidc_client_id": "h", "secret": "s" * 32}
+    code, said = doctor_without("authlib", tmp_path, **oidc)
+    assert (code, "authlib is not installed" in said) == (78, True)

@@ -68,6 +68,18 @@ def test_a_policy_is_applied_shown_changed_and_its_history_listed(url: str, tmp_
     assert (missing.returncode, missing.stderr) == (1, "The policy has no version 3.\n")
 
 
+def test_a_rule_that_nobody_can_fulfil_is_warned_of(url: str, tmp_path: Path) -> None:
+    for name in ("ada", "bob"):
+        handraise("people", "add", name, url=url)
+    handraise("groups", "set", "finance", "ada", url=url)
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    short = "Warning: rule 'large refunds' needs 2 people of group:finance, but there is only 1. Nobody can fulfil it.\n"
+    for options in (("--dry-run",), (), ()):
+        done = policy(url, "apply", str(file), *options)
+        assert (done.returncode, done.stderr) == (0, short)
+
+
 def test_every_problem_is_printed_with_its_rule_and_nothing_is_stored(url: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.json"
     file.write_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -32,3 +33,29 @@ def test_a_link_is_printed_where_it_may_be_and_else_how_to_make_one(
     printed = capsys.readouterr().out
     assert has in printed
     assert lacks not in printed
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "needs"),
+    [
+        ({}, {}, None),
+        ({}, {"port": 8791}, "http://127.0.0.1:8791"),
+        ({"HANDRAISE_PORT": "8791"}, {}, None),
+        ({"HANDRAISE_PUBLIC_URL": "https://ask.example.com"}, {"port": 8791}, None),
+    ],
+)
+def test_other_commands_are_told_the_address_that_only_an_option_says(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    given: dict[str, Any],
+    needs: str | None,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    settings = ServerSettings(url="sqlite:///q.db", **given)
+    show(RunningServer(settings, Durability(survives="a crash", settings={}), "admin", None))
+    printed = capsys.readouterr().out
+    before = "" if needs is None else f"HANDRAISE_PUBLIC_URL={needs} "
+    assert f"\n{before}handraise people link admin\n" in printed
+    assert (f"set HANDRAISE_PUBLIC_URL={needs}\n" in printed) == (needs is not None)

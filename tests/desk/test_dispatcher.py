@@ -296,6 +296,23 @@ async def test_after_long_silence_it_is_unknown_whether_it_arrived(
     assert 3 <= len(mail.sent) <= 10
 
 
+async def test_a_mail_that_was_never_handed_over_is_not_sent_when_its_question_ends(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    question = await desk.post("Go?", recipients=["ann"])
+    mail.failing = [NotSent("no connection") for _ in range(3)]
+    await dispatch(dispatcher)
+    clock.advance(MINUTE)
+    await dispatch(dispatcher)
+    assert await statuses(ports, desk, question.id) == {"ann": "queued"}
+    await desk.answer(question.id, "no", by="ann")
+    clock.advance(MINUTE)
+    await dispatch(dispatcher)
+    [found] = await ports.outbox.deliveries(question.ref)
+    assert (found.status, found.problem, found.due_at) == ("unsent", "no connection", None)
+
+
 async def test_a_hanging_receiver_holds_up_only_itself(
     ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
 ) -> None:

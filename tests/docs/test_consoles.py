@@ -88,7 +88,7 @@ EXCUSES = [
     ),
     Excuse(r"git clone |cd handraise$|\.ci/run", "CI has cloned, and runs it", names_what_exists),
     Excuse(r"(PORTS=\S+ )?docker ", "there is no container engine here", names_what_exists),
-    Excuse(r"kubectl ", "there is no cluster here", names_what_exists),
+    Excuse(r"kubectl |helm |gh attestation ", "there is no cluster here", names_what_exists),
     Excuse(
         r"install -D|editor |cp deploy/systemd|systemctl |journalctl |set -a|/opt/handraise/",
         "changes this machine; tests/test_deploy.py reads the unit",
@@ -107,11 +107,17 @@ EXCUSES = [
         names_what_exists,
     ),
     Excuse(
-        r"python (agent|langgraph_graph|mcp_agent)\.py|python -m handraise\.integrations"
+        r"python (agent|langgraph_graph|langgraph_approval|mcp_agent)\.py|python -m handraise\.integrations"
         r"|claude mcp|restate |curl localhost:8080|handraise mcp",
         "tests/integrations run it, where the frameworks are",
         names_what_exists,
         "docs/integrations/",
+    ),
+    Excuse(
+        r"python langgraph_\w+\.py",
+        "tests/integrations/test_migration_pages.py runs it, where the framework is",
+        names_what_exists,
+        "docs/coming-from/",
     ),
     Excuse(
         r"#!/bin/sh", "takes a mail; tests/channels/test_email_inbound.py gives it one", names_what_exists

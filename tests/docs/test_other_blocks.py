@@ -20,6 +20,7 @@ import handraise
 from handraise.backends.postgres.durability import durability_of
 from handraise.cli.commands import app_with
 from handraise.client.http_transport import refusal, unreachable
+from handraise.config.config_document import parse_config
 from handraise.model.routing import Routing
 from handraise.model.unknown_recipients import unknown_recipient
 from handraise.policies.decide import compile_document
@@ -109,6 +110,8 @@ def test_every_block_of_data_can_be_read(block: Block) -> None:
             PostQuestion.model_validate(parsed)
         case {"rules": [{"then": _}, *_]} | {"close_orphans": _}:
             compile_document(parsed)
+        case {"version": 1, "people": _}:
+            parse_config(parsed)
         case {"rules": _}:
             Routing.model_validate(parsed)
         case {"mcpServers": {"handraise": {"command": "handraise", "args": words}}}:

@@ -25,7 +25,11 @@ from tests.docs.test_pages_and_code import API, PUBLIC_MODULES, api_text
 
 SOURCE = ROOT / "src"
 INTEGRATIONS = SOURCE / "handraise" / "integrations"
-PAGES = {"claude_agent": "integrations/claude.md", "notebook": "how-to/use-in-a-notebook.md"}
+PAGES = {
+    "claude_agent": "integrations/claude.md",
+    "langchain": "integrations/langgraph.md",
+    "notebook": "how-to/use-in-a-notebook.md",
+}
 """Integrations whose page has another name than their module."""
 
 

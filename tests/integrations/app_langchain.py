@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -16,6 +15,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import handraise
+from handraise.integrations.langchain import ApprovalMiddleware
 from handraise.integrations.langgraph import ask_human, run
 
 _, URL, CHECKPOINTS, KEY, LOG = sys.argv
@@ -72,12 +72,12 @@ class Script(BaseChatModel):
 
 
 async def main() -> None:
-    middleware: Any = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
-    with SqliteSaver.from_conn_string(CHECKPOINTS) as checkpointer:
-        agent = create_agent(
-            Script(), [ask_human, look_up, refund], middleware=[middleware], checkpointer=checkpointer
-        )
-        async with handraise.open_desk(URL) as desk:
+    async with handraise.open_desk(URL) as desk:
+        review = ApprovalMiddleware(desk, {"refund": True})
+        with SqliteSaver.from_conn_string(CHECKPOINTS) as checkpointer:
+            agent = create_agent(
+                Script(), [ask_human, look_up, refund], middleware=[review], checkpointer=checkpointer
+            )
             result = await run(agent, {"messages": [("user", "Refund it.")]}, desk=desk, key=KEY)
             print(result["messages"][-1].content)
 

@@ -27,6 +27,7 @@ from handraise import (
 )
 from handraise.blocking import BlockingDesk
 from handraise.blocking import open_desk as open_blocking
+from handraise.errors import AlreadyConsumed
 from handraise.integrations import dbos as asking
 from handraise.integrations.waker import keep_waking
 from handraise.outcomes import Returned
@@ -61,6 +62,27 @@ def refunds_blocking() -> dict[str, Any]:
 @DBOS.workflow()
 async def refunds_async() -> dict[str, Any]:
     return (await asking.request_approval_async(desks[0], REFUND, replies="program")).arguments
+
+
+sent: list[int] = []
+"""What the step below has sent, while a test runs."""
+
+
+@DBOS.step(retries_allowed=True, interval_seconds=0.01, max_attempts=2)
+def send_once(question_id: str) -> str:
+    try:
+        action = desks[0].consume_approval(question_id)
+    except AlreadyConsumed as used:
+        return str(used)
+    sent.append(action.arguments["amount"])
+    raise ConnectionError("the line went dead behind the payment")
+
+
+@DBOS.workflow()
+def refunds_in_its_step() -> str:
+    question_id = asking.post(desks[0], "May I refund?", form=REFUND)
+    asking.wait(desks[0], question_id)
+    return send_once(question_id)
 
 
 @DBOS.workflow()
@@ -232,6 +254,19 @@ async def test_an_approval_is_used_once(setup: Setup) -> None:
         fork = await DBOS.fork_workflow_async("w-1", used)
         with pytest.raises(Exception, match="already been used"):
             await result_of(fork)
+
+
+@shows("dbos", "approve")
+async def test_a_step_that_uses_up_the_approval_and_is_repeated_executes_nothing_twice(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.sent", [])
+    async with setup.waker():
+        handle = await started_as("w-1", refunds_in_its_step)
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        assert "unknown: find out before you ask" in await result_of(handle)
+    assert sent == [25]
 
 
 @shows("dbos", "approve")

@@ -13,6 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import interrupt
@@ -20,12 +21,18 @@ from langgraph.types import interrupt
 import handraise
 from handraise import Choice, Declined, Desk, Expired, Form, NotAnswered, StillPending, open_desk
 from handraise.integrations.langgraph import Graph, ask, ask_human, reply_to_person, resume_command, run
+from handraise.tools import requires_approval
 from tests.integrations.cells import ON_BOTH, cannot, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
 from tests.integrations.shop import SENT_BACK, ask_back_and_answer, changed, reply_to, send_back_and_answer
 
 APP = "tests/integrations/app_langgraph.py"
 EXAMPLE = "examples/integrations/langgraph_graph.py"
+APPROVAL = "examples/integrations/langgraph_approval.py"
+NO_CALLS = (
+    "a graph has no tool calls of its own: use `requires_approval` around a function in a node, as its page shows, or LangChain's "
+    "agents"
+)
 PAGE = ROOT / "docs" / "integrations" / "langgraph.md"
 
 
@@ -34,13 +41,13 @@ class State(TypedDict, total=False):
     other: Any
 
 
-def graph_of(*nodes: Any) -> Graph:
+def graph_of(*nodes: Any, checkpointer: Any = None) -> Graph:
     """A graph of nodes that run side by side."""
     builder = StateGraph(State)
     for node in nodes:
         builder.add_node(node.__name__, node)
         builder.add_edge(START, node.__name__)
-    return builder.compile(checkpointer=InMemorySaver())
+    return builder.compile(checkpointer=checkpointer or InMemorySaver())
 
 
 def by_prompt(questions: list[handraise.Question]) -> dict[str, handraise.Question]:
@@ -390,8 +397,8 @@ async def test_who_drives_the_graph_alone_gets_the_command(desk: Desk) -> None:
     assert streamed == [{"node": {"value": "eu-1"}}]
 
 
-@cannot("langgraph", "approve", "a graph has no tool calls of its own; LangChain's middleware brings them")
-@cannot("langgraph", "edit", "a graph has no tool calls of its own; LangChain's middleware brings them")
+@cannot("langgraph", "approve", NO_CALLS)
+@cannot("langgraph", "edit", NO_CALLS)
 async def test_an_interrupt_is_a_value_and_no_action(desk: Desk) -> None:
     def node(_: State) -> State:
         return {"value": interrupt({"name": "refund", "args": {"order": "A-17"}})}
@@ -400,6 +407,68 @@ async def test_an_interrupt_is_a_value_and_no_action(desk: Desk) -> None:
         await run(graph_of(node), {}, desk=desk, key="t", timeout=0)
     [question] = (await desk.list_pending()).items
     assert question.form.kind == "open"
+
+
+class Killed(BaseException):
+    """What ends a process in the middle of a node."""
+
+
+async def test_an_action_in_a_node_is_executed_once_and_a_repeated_node_reads_that_it_is_unknown(
+    desk: Desk,
+) -> None:
+    paid: list[int] = []
+
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        raise Killed
+
+    pay_approved = requires_approval(desk, call_key=lambda _: "pay-7", editable=["amount"])(pay)
+
+    async def node(_: State) -> State:
+        try:
+            return {"value": await pay_approved(40)}
+        except handraise.errors.AlreadyConsumed as used:
+            return {"value": str(used)}
+
+    graph = graph_of(node)
+    running = asyncio.create_task(run(graph, {}, desk=desk, key="t"))
+    [question] = await asked(desk)
+    await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+    with pytest.raises(Killed):
+        await running
+    told = (await run(graph, {}, desk=desk, key="t"))["value"]
+    assert paid == [25]
+    assert "unknown: find out before you ask" in told
+
+
+async def test_an_async_node_with_a_checkpointer_that_is_not_async_is_told_which_one_it_needs(
+    desk: Desk, tmp_path: Path
+) -> None:
+    async def node(_: State) -> State:
+        return {"value": 1}
+
+    with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.db")) as checkpointer:
+        graph = graph_of(node, checkpointer=checkpointer)
+        with pytest.raises(TypeError, match=r'"node"(.|\n)*such as AsyncSqliteSaver'):
+            await run(graph, {}, desk=desk, key="t")
+
+
+@more_processes
+async def test_the_page_shows_how_an_action_in_a_node_is_approved(
+    desk: Desk, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / APPROVAL).read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"```python\n{text}```" in page
+    async with started(ROOT / APPROVAL, HANDRAISE_URL=url) as running:
+        [question] = await asked(desk)
+        await running.kill()
+    await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+    async with started(ROOT / APPROVAL, HANDRAISE_URL=url) as again:
+        [printed] = await again.rest()
+    assert f"```console\n$ python {Path(APPROVAL).name}\n{printed}\n```" in page
+    assert (await desk.get(question.id)).report is not None
 
 
 @more_processes

@@ -139,7 +139,12 @@ def test_a_decision_carries_the_action_that_was_approved() -> None:
 
 def test_an_unknown_option_is_told_the_labels() -> None:
     form = Choice.of(Option(id="bg", label="Blue-green"), Option(id="can", label="Canary"))
-    assert problems_of(form, "Yolo") == [("", "“Yolo” is not one of the options: Blue-green, Canary")]
+    told = "“Yolo” is not one of the options: Blue-green, Canary"
+    assert problems_of(form, "Yolo") == [("", told)]
+    own = form.model_copy(update={"allow_other": True})
+    assert problems_of(own, "Yolo") == [
+        ("", f'{told}. An answer in your own words must be marked as "other"')
+    ]
 
 
 @pytest.mark.parametrize("value", [10**5_000, float("nan"), [[[[[]]]]], "x" * (MAX_TEXT + 1)], ids="hnds")

@@ -111,6 +111,11 @@ SENTENCES: dict[str, tuple[Event, str, tuple[str, ...]]] = {
     "snoozed": (event("set_aside", until="2026-11-20T09:00:00+00:00"), "Snoozed by ann", ()),
     "set aside": (event("set_aside"), "Taken out of the inbox of ann", ()),
     "put back": (event("put_back"), "Put back into the inbox of ann", ()),
+    "returned": (
+        event("put_back", instead_of="bob"),
+        "Back in the inbox of ann, because bob, who was to answer it, has left",
+        (),
+    ),
     "revoked": (event("revoked"), "The grant was revoked by ann", ()),
     "kept": (event("kept"), "The answer is kept for new questions by ann", ()),
     "a standing answer revoked": (

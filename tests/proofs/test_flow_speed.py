@@ -17,7 +17,7 @@ from handraise import Approval, Choice, Confirm, MultiChoice, Open, Question, op
 from handraise.model.forms import AnyForm
 from support.command import Serving, serving
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
-from tests.server.inbox.chromium import PATIENCE, takes_input
+from tests.server.inbox.chromium import PATIENCE, decides_again, takes_input
 from tests.server.inbox.own_chromium import *  # noqa: F403 -- same
 
 WIDE: ViewportSize = {"width": 1_440, "height": 900}
@@ -135,6 +135,7 @@ async def test_the_next_question_is_there_at_once_and_a_yes_takes_one_key(
         # Buttons: the answer is recorded before the next question is shown.
         for number in range(keys + 1, keys + CLICKED + 1):
             await takes_input(tab)
+            await decides_again(tab)
             await tab.locator("[data-pane] [data-yes]").click()
             seen = await painted(tab, number)
         await tab.goto(f"{server.address}/settled")
@@ -184,6 +185,7 @@ async def test_twenty_different_questions_take_few_keys_and_no_page_load(
         spent = 0
         for number in range(1, DIFFERENT + 1):
             await takes_input(tab)
+            await decides_again(tab)
             for key in keys[(await tab.locator("[data-pane] .prompt").inner_text()).strip()]:
                 await tab.keyboard.press(key)
                 spent += 1

@@ -22,7 +22,7 @@ from handraise.server import ServerSettings, create_app, open_server
 from handraise.testing import promise
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 from support.issuer import Issuer
-from tests.channels import slack_peer
+from tests.channels import slack_peer, telegram_peer
 from tests.server.every_channel import Everything, open_everything
 from tests.server.inbox.browser import Page, open_page
 
@@ -217,6 +217,21 @@ async def test_a_code_from_the_page_and_the_account_that_sends_it_connect_both(
     )
     assert gone.status_code == 303
     assert await addresses(everything) == []
+
+
+async def test_the_page_says_which_bot_it_is_if_telegram_says_so(
+    everything: Everything, browser: Browser
+) -> None:
+    ann = await browser("ann")
+    everything.telegram.fail("getMe", telegram_peer.Fault(500))
+    nameless = await ann.post("/me/connect", data={"channel": "telegram"}, headers=PAGE_ORIGIN)
+    assert "In Telegram, open a direct chat with the bot of Handraise." in Page(nameless.text).words
+    for _ in range(2):
+        named = await ann.post("/me/connect", data={"channel": "telegram"}, headers=PAGE_ORIGIN)
+        assert "In Telegram, open a direct chat with the bot: @handraise_bot" in Page(named.text).words
+        assert 'href="https://t.me/handraise_bot"' in named.text
+    calls = [name for name, _ in everything.telegram.calls]
+    assert calls.count("getMe") == 1, "the name does not change"
 
 
 async def test_a_connected_account_answers_in_the_name_of_its_person(

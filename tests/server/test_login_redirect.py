@@ -140,6 +140,19 @@ async def test_a_link_leads_back_to_where_one_was_going(
     assert PLACE not in client.cookies
 
 
+async def test_only_who_has_been_here_before_is_welcomed_back(
+    client: httpx2.AsyncClient, ctx: ServerContext, workspace: str
+) -> None:
+    await ctx.directory.put_person(workspace, "new", name="New", email=None, role=Role.MEMBER)
+    for welcome in ("Welcome", "Welcome back"):
+        link = await issue_link(ctx, workspace, person="new", purpose="sign-in", vouched_by=None)
+        assert link is not None
+        token = parse_qs(urlsplit(link.url).query)["token"][0]
+        shown = await client.get("/sign-in/link", params={"token": token})
+        assert f"<h1>{welcome}</h1>" in shown.text
+        await sign_in(client, token)
+
+
 async def test_every_page_for_who_is_signed_in_is_led_back_to(
     client: httpx2.AsyncClient,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from handraise.server.probes import ProbeResult, run_probes
 from support.command import handraise, serving
 from support.free_port import free_port
 from support.http_server import listening
+from tests.channels import discord_peer, teams_peer, telegram_peer
 from tests.channels.mail_servers import PASSWORD, USER, Imap, imap_server, post_office
 from tests.channels.slack_peer import APP_TOKEN, BOT_TOKEN, open_peer
 
@@ -74,6 +75,51 @@ async def test_slack_says_who_the_bot_is_or_why_not() -> None:
     assert (fails.works, "invalid_auth" in fails.text) == (False, True)
     gone = (await probed(slack_bot_token=BOT_TOKEN, **slack))["Slack"]
     assert not gone.works
+
+
+async def test_every_channel_that_is_one_service_is_tried() -> None:
+    settings: dict[str, Any] = {"secret": SECRET, "public_url": None}
+    async with AsyncExitStack() as stack:
+        telegram = await stack.enter_async_context(telegram_peer.open_peer())
+        discord = await stack.enter_async_context(discord_peer.open_peer())
+        teams = await stack.enter_async_context(teams_peer.open_peer())
+        settings |= {
+            "telegram_bot_token": telegram_peer.BOT_TOKEN,
+            "telegram_api_url": telegram.url,
+            "discord_bot_token": discord_peer.BOT_TOKEN,
+            "discord_public_key": discord.public_key,
+            "discord_api_url": discord.api_url,
+            "teams_app_id": teams_peer.APP,
+            "teams_app_secret": teams_peer.SECRET,
+            "teams_tenant": teams_peer.TENANT,
+            "teams_login_url": f"{teams.url}/login",
+        }
+        found = {name: (each.works, each.text) for name, each in (await probed(**settings)).items()}
+        assert found == {
+            "Telegram": (True, "the bot is @handraise_bot"),
+            "Discord": (True, "the application is Handraise"),
+            "Teams": (True, "Microsoft gives this application a token"),
+        }
+        assert telegram.webhook is None, "nothing was changed"
+    gone = await probed(**settings)
+    assert [each.works for each in gone.values()] == [False, False, False]
+    assert "Nobody is reached through Telegram." in gone["Telegram"].probe.otherwise
+    assert telegram_peer.BOT_TOKEN not in gone["Telegram"].text
+
+
+async def test_an_ntfy_server_is_asked_whether_it_is_healthy() -> None:
+    app = FastAPI()
+
+    @app.get("/v1/health")
+    async def health() -> JSONResponse:
+        return JSONResponse({"healthy": True})
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        async with listening(app, door):
+            found = (await probed(ntfy_url=url, ntfy_allow_private=["127.0.0.0/8"]))["ntfy"]
+    assert (found.works, found.text) == (True, f"{url} is healthy")
+    assert not (await probed(ntfy_url=url, ntfy_allow_private=["127.0.0.0/8"]))["ntfy"].works
 
 
 async def test_mail_servers_are_signed_in_to_and_nothing_is_sent_or_read(imap: Imap) -> None:

@@ -223,6 +223,20 @@ async def test_one_administrator_is_not_everybody(
     assert [event.kind for event in await desk.history(wipe["id"])] == ["asked"]
 
 
+async def test_the_history_says_once_who_made_the_link_of_one_person(
+    client: httpx2.AsyncClient, issuer: Issuer, desk: LocalDesk, workspace: str
+) -> None:
+    admin = bearer(await issuer.person(workspace, "boss"))
+    await client.put("/v1/people/cfo", json={"name": "Cleo"}, headers=admin)
+    asked = await desk.post("Pay?", form=Approval.of("pay"), recipients=["cfo"])
+    cfo = await signed_in_by(client, admin, "cfo")
+    for verb in ("take", "release", "take"):
+        done = await client.post(f"/v1/questions/{asked.id}/{verb}", json={}, headers=cfo)
+        assert done.status_code == 200, done.text
+    page = (await client.get(f"/questions/{asked.id}", headers=admin)).text
+    assert page.count("signed in with a link that boss made") == 1
+
+
 async def test_the_history_says_who_made_the_link_that_somebody_answered_with(
     client: httpx2.AsyncClient, issuer: Issuer, desk: LocalDesk, workspace: str
 ) -> None:

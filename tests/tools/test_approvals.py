@@ -325,6 +325,21 @@ def test_a_function_without_names_for_its_arguments_is_refused() -> None:
             requires_approval(desk, editable=["amont"])(Ledger().pay)
 
 
+@pytest.mark.parametrize("option", ["call_key", "brief"])
+async def test_a_function_of_the_arguments_that_does_not_take_one_dict_is_refused_with_an_example(
+    desk: Desk, option: str
+) -> None:
+    options: Any = {option: lambda invoice, amount: f"pay-{invoice}-{amount}"}
+
+    def pay(invoice: str, amount: float) -> None:
+        raise AssertionError(invoice, amount)
+
+    with pytest.raises(TypeError, match=f"{option} is called with one dict") as refused:
+        requires_approval(desk, **options)(pay)
+    if option == "call_key":
+        assert str(refused.value).endswith("""call_key=lambda arguments: f"pay-{arguments['invoice']}\"""")
+
+
 def test_a_function_without_a_name_is_refused() -> None:
     with handraise.blocking.open_desk("memory:") as desk, pytest.raises(TypeError, match="write it with def"):
         requires_approval(desk)(lambda: None)

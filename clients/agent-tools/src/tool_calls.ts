@@ -145,6 +145,7 @@ export async function runApproved<Input extends object, Output>(
     if (error instanceof InvalidQuestion) return `${NOT_EXECUTED}${NOBODY_ASKED} ${error.message}`;
     const isRefused = error instanceof NotApproved || error instanceof AlreadyConsumed || error instanceof StillPending;
     if (!isRefused) throw error;
+    if (error instanceof AlreadyConsumed) return error.message; // an earlier run may have executed it
     const isReturned = error instanceof NotApproved && error.outcome?.status === "returned";
     return `${NOT_EXECUTED}${error.message}${isReturned ? " Change it as they say, and call the tool again." : ""}`;
   }

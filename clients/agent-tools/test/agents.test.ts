@@ -60,7 +60,7 @@ for (const framework of ["ai-sdk", "mastra"]) {
     assert.equal(output, 'deploying with Canary\nThe model read: {"deployed":"Canary"}\n');
     assert.equal(first.output + second.output, "");
     const again = await new Run(framework, key).ended();
-    assert.match(again, /^The model read: "Not executed\. .*already been used/);
+    assert.match(again, /^The model read: "The approval .*already been used.* unknown: find out/);
     const { report } = await server.person<Question>(`/v1/questions/${approval.id}`);
     assert.equal(report?.ok, true);
     const { items } = await server.person<{ items: Question[] }>("/v1/questions?status=settled&limit=500");

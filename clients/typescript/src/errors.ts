@@ -82,7 +82,7 @@ export class NotApproved extends HandraiseError {
 export class ApprovalLapsed extends NotApproved {}
 /** Somebody who approved the action, or an administrator, has taken the approval back. */
 export class ApprovalTakenBack extends NotApproved {}
-/** The approval has already been used. Whether that execution finished is unknown: ask again. */
+/** The approval has already been used. Whether the action was executed is unknown: find out before you ask again. */
 export class AlreadyConsumed extends HandraiseError {}
 export class NothingToReport extends HandraiseError {}
 /** Something else was reported before; a report is final. */

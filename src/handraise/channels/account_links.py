@@ -61,6 +61,23 @@ class ConnectCommand(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class BotAddress:
+    """How people find a bot at its service: by its name there, or by a link."""
+
+    name: str
+    url: str
+
+
+@runtime_checkable
+class NamedBot(Protocol):
+    """A channel that can say which bot it is."""
+
+    async def bot_address(self) -> BotAddress:
+        """Where people find the bot; raises `NotSent`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class AccountLink:
     """What a link says, if it is for this holder. `use` is the same for every link of one code."""
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
 
 from handraise.cli.answer_prompt import answer_at_terminal
-from handraise.cli.ask_commands import json_or_text
+from handraise.cli.ask_commands import json_or_text, named_texts
 from handraise.cli.bulk_answer import Selection, answer_all
 from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
 from handraise.cli.file_commands import answer_with_files
 from handraise.cli.question_commands import print_result
 from handraise.cli.session import CHANNEL, AsPerson, CliSession, Workspace, as_person
-from handraise.cli.typed_value import value_of
+from handraise.cli.typed_value import (
+    own_words_hint,
+    takes_own_words,
+    value_of,
+    with_arguments,
+    with_own_words,
+)
 from handraise.model.errors import InvalidAnswer, ThreadMoved
+from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.presentation.error_text import error_text, problem_text
@@ -31,6 +39,20 @@ def answer(
         typer.Argument(metavar="VALUE", help="The answer: a label, a number, a text, yes, approve, or JSON."),
     ] = None,
     *,
+    other: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="An answer in your own words, if the question takes one besides its options.",
+        ),
+    ] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="With approve: another value for an argument that you may change; VALUE may be JSON.",
+        ),
+    ] = None,
     seen: Annotated[
         int | None,
         typer.Option(
@@ -82,6 +104,8 @@ def answer(
             raise typer.BadParameter("--all answers all that --tool and --agent name: leave out the ID.")
         if file:
             raise typer.BadParameter("--file is for one question: handraise answer ID --file PATH.")
+        if other is not None or argument:
+            raise typer.BadParameter("--other and --argument are for one question: handraise answer ID.")
         selection = _selection(tool, agent, same_value, reason, approve=approve, deny=deny)
         answer_all(selection, yes=yes, name=name, workspace=workspace)
         return
@@ -91,7 +115,12 @@ def answer(
         )
     if question_id is None:
         raise typer.BadParameter("Say which: handraise answer ID, or --all for several.")
-    _answer_one(question_id, value, file or (), seen=seen, name=name, workspace=workspace)
+    if bool(file) + bool(argument) + (other is not None) > 1:
+        raise typer.BadParameter("Give only one of --file, --other and --argument.")
+    if argument and value is None:
+        raise typer.BadParameter("Say it: handraise answer ID approve --argument NAME=VALUE.")
+    given = _Given(value, other, named_texts(argument or ()), file or ())
+    _answer_one(question_id, given, seen=seen, name=name, workspace=workspace)
 
 
 def _selection(
@@ -116,10 +145,34 @@ def _selection(
     return Selection(tool=tool, agent=agent, verdict=verdict, value=value, reason=reason)
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The answer on the command line."""
+
+    value: str | None
+    other: str | None
+    arguments: Mapping[str, str]
+    files: Sequence[str]
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the person is asked for it."""
+        return self.value is None and self.other is None and not self.files
+
+    async def as_value(self, session: CliSession, question: Question) -> Json:
+        """The value that it stands for."""
+        if self.files:
+            value = None if self.value is None else json_or_text(self.value)
+            return await answer_with_files(session, question.form, value, self.files)
+        if self.other is not None:
+            return with_own_words(question, self.value, self.other)
+        text = self.value or ""
+        return with_arguments(question, text, self.arguments) if self.arguments else value_of(question, text)
+
+
 def _answer_one(
     question_id: str,
-    value: str | None,
-    files: Sequence[str],
+    given: _Given,
     *,
     seen: int | None,
     name: str | None,
@@ -127,38 +180,39 @@ def _answer_one(
 ) -> None:
     async def work(session: CliSession) -> Question:
         question = await session.desk.get(question_id)
-        if files:
-            given = None if value is None else json_or_text(value)
-            given = await answer_with_files(session, question.form, given, files)
-        elif value is None:
+        if given.is_nothing:
             return await answer_at_terminal(session, question)
-        else:
-            given = value_of(question, value)
-        return await session.desk.answer(
-            question_id,
-            given,
-            by=session.me,
-            provenance=Provenance(channel=CHANNEL, seen=seen),
-        )
+        value = await given.as_value(session, question)
+        provenance = Provenance(channel=CHANNEL, seen=seen)
+        try:
+            return await session.desk.answer(question_id, value, by=session.me, provenance=provenance)
+        except InvalidAnswer as misfit:
+            is_plain = given.other is None and takes_own_words(question.form)
+            raise _explained(misfit, own_words_hint(question_id) if is_plain else "") from None
 
-    if value is None and not files and seen is not None:
+    if given.is_nothing and seen is not None:
         raise typer.BadParameter("--seen is for an answer that you give here: handraise answer ID VALUE.")
 
     try:
         question = as_person(work, name=name, workspace=workspace)
     except InvalidAnswer as misfit:
-        why = "; ".join(map(problem_text, misfit.problems))
-        text = gettext(
-            "That answer does not fit: {problems}. It is kept as an attempt, and you can answer again."
-        )
-        raise CommandError(text.format(problems=why)) from None
+        raise _explained(misfit) from None
     except ThreadMoved as moved:
         text = gettext("To read it: handraise thread {id}. To approve then: add --seen {count}")
         told = text.format(id=question_id, count=moved.thread)
         raise CommandError(f"{error_text(str(moved))} {told}") from None
     except KeyboardInterrupt:
         raise typer.Exit(STILL_PENDING) from None
-    if value is not None or files:
+    if not given.is_nothing:
         print_result(question)
     elif question.outcome is None and not any(vote.by for vote in question.votes):
         raise typer.Exit(code_of(question))
+
+
+def _explained(misfit: InvalidAnswer, hint: str = "") -> CommandError:
+    """What does not fit, that it was kept, and perhaps how to answer instead."""
+    why = "; ".join(map(problem_text, misfit.problems))
+    text = gettext(
+        "That answer does not fit: {problems}. It is kept as an attempt, and you can answer again."
+    )
+    return CommandError(f"{text.format(problems=why)} {hint}".rstrip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -372,10 +373,15 @@ def _approval(tool: str | None, arguments: list[str]) -> Approval | None:
         raise typer.BadParameter("--argument needs the tool it is for: --approval TOOL.")
     if tool is None:
         return None
+    return Approval.of(tool, {name: json_or_text(value) for name, value in named_texts(arguments).items()})
+
+
+def named_texts(arguments: Sequence[str]) -> dict[str, str]:
+    """The texts of `--argument NAME=VALUE`, by name."""
     named = [each.partition("=") for each in arguments]
     if not all(name and equals for name, equals, _ in named):
         raise typer.BadParameter("Give each argument as --argument NAME=VALUE.")
-    return Approval.of(tool, {name: json_or_text(value) for name, _, value in named})
+    return {name: text for name, _, text in named}
 
 
 def _timeline(

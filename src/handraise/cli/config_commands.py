@@ -16,6 +16,7 @@ import typer
 from handraise.cli.config_differences import show_changes
 from handraise.cli.environment import operator, with_context
 from handraise.cli.exit_codes import REFUSED, CommandError
+from handraise.cli.policy_commands import show_staffing
 from handraise.cli.session import Workspace, is_server, store_address
 from handraise.cli.sign_in_commands import call_server
 from handraise.cli.terminal_texts import shown_lines
@@ -29,7 +30,7 @@ from handraise.model.json_values import Json
 from handraise.model.problems import Problem
 from handraise.server import ServerContext
 from handraise.server.config_setup import config_target
-from handraise.wire.config_records import ConfigChangeRecord, ConfigResultRecord
+from handraise.wire.config_records import ConfigChangeRecord, ConfigResultRecord, StaffingRecord
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -79,6 +80,8 @@ def apply(
         typer.echo(result.model_dump_json(indent=2))
     else:
         show_changes(result.changes, applied=result.applied)
+        for each in result.warnings:
+            show_staffing(each.text, is_short=each.is_short)
 
 
 def export_config(
@@ -138,7 +141,8 @@ def _apply(
         if not dry_run:
             await run_plan(plan)
         changes = tuple(ConfigChangeRecord(**asdict(each)) for each in plan.changes)
-        return ConfigResultRecord(applied=not dry_run, changes=changes)
+        warnings = tuple(map(StaffingRecord.of, plan.staffing))
+        return ConfigResultRecord(applied=not dry_run, changes=changes, warnings=warnings)
 
     return with_context(work, workspace=workspace)
 

@@ -110,8 +110,8 @@ def list_keys(*, workspace: Workspace = None) -> None:
         typer.echo("There are no keys yet. Make one: handraise keys create NAME")
         return
     show_table(
-        ["ID", "AGENT", "CREATED", "LAST USED"],
-        [[key.id, key.agent, when(key.created_at), _state(key)] for key in keys],
+        ["ID", "AGENT", "CREATED", "MADE BY", "LAST USED"],
+        [[key.id, key.agent, when(key.created_at), key.created_by, _state(key)] for key in keys],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -13,10 +13,12 @@ import pydantic
 import typer
 
 from handraise.cli.account_commands import find
+from handraise.cli.departure_text import show_departure
 from handraise.cli.environment import operator, settings_with, with_context
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
+from handraise.desk.departures import Departure, departure_of
 from handraise.desk.everybody import everybody
 from handraise.desk.people_rights import disable_person_safely, remove_person_safely
 from handraise.desk.public_holidays import check_holidays
@@ -202,15 +204,18 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
     Their answers stay, and so do questions that name them. To erase those too: handraise erase NAME
     """
 
-    async def work(ctx: ServerContext) -> None:
+    async def work(ctx: ServerContext) -> Departure:
         person = await find_person(ctx, name)
+        left = await departure_of(ctx, person)
         try:
             await remove_person_safely(ctx, person, by=operator())
         except PermissionDenied:
             raise _only_administrator(name) from None
+        return left
 
-    with_context(work, workspace=workspace)
+    left = with_context(work, workspace=workspace)
     typer.echo(f"{visible_line(name)} is removed. Their answers stay.")
+    show_departure(name, left)
 
 
 @app.command()
@@ -220,17 +225,20 @@ def disable(name: Name, *, workspace: Workspace = None) -> None:
     Their sessions, links and grants end, and their votes on open questions do not count. Their groups stay.
     """
 
-    async def work(ctx: ServerContext) -> None:
+    async def work(ctx: ServerContext) -> Departure:
         person = await find_person(ctx, name)
+        left = await departure_of(ctx, person)
         try:
             await disable_person_safely(ctx, person, by=operator())
         except PermissionDenied:
             raise _only_administrator(name) from None
+        return left
 
-    with_context(work, workspace=workspace)
+    left = with_context(work, workspace=workspace)
     typer.echo(
         f"{visible_line(name)} is disabled. To enable them again: handraise people enable {visible_line(name)}"
     )
+    show_departure(name, left)
 
 
 @app.command()
@@ -335,6 +343,20 @@ def sign_out(
 
 
 app.command("find")(find)
+
+
+@groups.command("list")
+def list_groups(*, workspace: Workspace = None) -> None:
+    """List every group, with its people."""
+
+    async def work(ctx: ServerContext) -> Mapping[str, Sequence[str]]:
+        return await ctx.directory.groups(ctx.settings.workspace)
+
+    found = with_context(work, workspace=workspace)
+    if not found:
+        typer.echo("There is no group yet. Make one: handraise groups set NAME PERSON")
+        return
+    show_table(["GROUP", "PEOPLE"], [[name, ", ".join(people)] for name, people in found.items()])
 
 
 @groups.command("set")

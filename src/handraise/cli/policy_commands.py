@@ -24,12 +24,15 @@ from handraise.desk.policy_admin import (
     resume_rule,
 )
 from handraise.desk.rule_suspensions import SuspendedRule, suspended_rules
+from handraise.desk.workspace_shortages import staffing_in
 from handraise.model.errors import InvalidPolicy
 from handraise.model.json_values import Json, text_problem
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.policies.decide import compile_document
 from handraise.policies.policy_file import read_document, write_document
 from handraise.policies.policy_replay import ReplayReport
+from handraise.policies.rule_shortages import Staffing
+from handraise.policies.rules import parse_policy
 from handraise.policies.suggestions import Suggestion
 from handraise.server import ServerContext
 from handraise.wire.policy_records import PolicyChangeRecord, ReplayRecord, changes_between
@@ -94,23 +97,32 @@ def apply_policy(
     """Replace the policy of a workspace. It applies to every question that is asked from then on."""
     document = _or_problems(lambda: read_policy(file))
 
-    async def work(ctx: ServerContext) -> tuple[Json, dict[str, Json], int]:
+    async def work(ctx: ServerContext) -> tuple[Json, dict[str, Json], int, list[Staffing]]:
         where = ctx.settings.workspace
         recipients = ctx.engine.recipients if check_recipients else None
         after = await checked_document(document, workspace=where, recipients=recipients)
         current = await ctx.policies.current(where)
         before, latest = (None, 0) if current is None else (current.version.document, current.version.version)
+        staffing = await staffing_in(ctx.directory, where, parse_policy(after))
         if dry_run or before == after:
-            return before, after, latest
+            return before, after, latest, staffing
         stored, _ = await put_policy(ctx.policies, where, after, by=operator(), expected=latest)
-        return before, after, stored.version
+        return before, after, stored.version, staffing
 
-    before, after, version = _or_problems(lambda: with_context(work, workspace=workspace))
+    before, after, version, staffing = _or_problems(lambda: with_context(work, workspace=workspace))
     if before == after:
         typer.echo(f"Nothing changed: this is version {version} already.")
-        return
-    show_differences(before, after)
-    typer.echo("Nothing was stored." if dry_run else f"This is version {version} of the policy.")
+    else:
+        show_differences(before, after)
+        typer.echo("Nothing was stored." if dry_run else f"This is version {version} of the policy.")
+    for each in staffing:
+        show_staffing(each.text, is_short=each.is_short)
+
+
+def show_staffing(text: str, *, is_short: bool) -> None:
+    """Warn of a rule for which there are not enough people, or say that there are just enough."""
+    line = f"{'Warning' if is_short else 'Note'}: {shown(text)}"
+    typer.secho(line, fg=typer.colors.YELLOW if is_short else None, err=True)
 
 
 @app.command("test")

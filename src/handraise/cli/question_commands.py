@@ -27,16 +27,17 @@ from handraise.cli.terminal_texts import (
     shown_prompt,
     span_of,
 )
-from handraise.cli.typed_value import pending_for
+from handraise.cli.typed_value import pending_for, takes_own_words
 from handraise.model.agreement import has_voted
 from handraise.model.errors import PermissionDenied, QuestionNotFound
 from handraise.model.events import Event
-from handraise.model.forms import AnyForm
+from handraise.model.forms import AnyForm, Approval
 from handraise.model.outcomes import Status
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.ports.settled_filter import ANY_END, ENDED, SettledFilter
 from handraise.presentation.agreement_text import still_needed
+from handraise.presentation.form_parts import parts_of
 from handraise.presentation.heartbeat_text import orphan_mark
 from handraise.presentation.sharing_text import taken_text
 from handraise.presentation.translation import gettext, grouped, ngettext
@@ -120,15 +121,21 @@ def list_questions(
     elif not found and aside:
         typer.echo(gettext("You have set nothing aside."))
     elif not found and settled:
-        everything_fits = ending == ANY_END
-        nothing = gettext("Nothing has ended yet.") if everything_fits else gettext("Nothing fits this.")
-        typer.echo(nothing)
+        typer.echo(_nothing_settled(everything=everything, ending=ending))
     elif others:
         typer.echo(gettext("Nothing is pending for you. To see what others may answer: handraise list --all"))
     elif not found:
         typer.echo(gettext('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm'))
     else:
         put(line for question in found for line in summary_lines(question, columns(), me))
+
+
+def _nothing_settled(*, everything: bool, ending: SettledFilter) -> str:
+    if ending != ANY_END:
+        return gettext("Nothing fits this.")
+    if everything:
+        return gettext("Nothing has ended yet.")
+    return gettext("Nothing of yours has ended yet. To see what others had: handraise list --settled --all")
 
 
 def show(
@@ -400,8 +407,12 @@ def print_result(question: Question) -> None:
 def _next_steps(question: Question) -> list[StyledLine]:
     if question.outcome is not None:
         return []
-    text = gettext("To answer: handraise answer {id}").format(id=shown(question.id))
-    return [[("class:soft", text)]]
+    texts = [gettext("To answer: handraise answer {id}").format(id=shown(question.id))]
+    if takes_own_words(question.form):
+        texts.append(gettext("To answer in your own words, add: --other TEXT"))
+    if isinstance(question.form, Approval) and parts_of(question.form):
+        texts.append(gettext("To approve with a changed argument, add: approve --argument NAME=VALUE"))
+    return [[("class:soft", text)] for text in texts]
 
 
 def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[StyledLine]:

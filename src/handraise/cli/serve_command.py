@@ -84,6 +84,7 @@ def _start_workers(settings: ServerSettings) -> tuple[ServerSettings, int]:
 def show(listening: process.RunningServer) -> None:
     """Print where it listens, what it promises, and how the first administrator signs in."""
     settings = listening.settings
+    address = _unknown_address(settings)
     facts = [
         ("Listening", settings.listening_url),
         *([("Reached at", settings.base_url)] if settings.public_url else []),
@@ -103,14 +104,24 @@ def show(listening: process.RunningServer) -> None:
     elif listening.first_admin is not None:
         name, workspace = visible_line(listening.first_admin), visible_line(settings.workspace)
         where = "" if workspace == "default" else f" --workspace {shlex.quote(workspace)}"
+        before = "" if address is None else f"{address} "
         typer.echo(
             f"\nNobody has signed in yet. To sign in as {name}, the first administrator, run this with the same settings:\n\n"
-            f"handraise people link {shlex.quote(name)}{where}\n\n"
+            f"{before}handraise people link {shlex.quote(name)}{where}\n\n"
             f"To begin under a name of your own, paste that link at {settings.base_url}/setup"
         )
+    if address is not None:
+        typer.echo(f"\nOther commands do not know this address. To have it in their links, set {address}")
     if sys.stdout.isatty():
         typer.echo("\nStop with Ctrl+C.\n")
     log_listening(listening)
+
+
+def _unknown_address(settings: ServerSettings) -> str | None:
+    """The setting that other commands lack to make links to this server; None if they find its address themselves."""
+    if settings.url == "memory:" or settings.base_url == settings_with().base_url:
+        return None
+    return f"HANDRAISE_PUBLIC_URL={shlex.quote(settings.base_url)}"
 
 
 def log_listening(listening: process.RunningServer) -> None:

@@ -30,6 +30,7 @@ from handraise.model.questions import Ref
 from handraise.model.visible import visible_line
 from handraise.ports import Backend
 from handraise.server import ServerSettings
+from handraise.server.extras_check import missing_extras
 from handraise.server.witness_addresses import read_witness_address
 from handraise.server.witnesses.witness_queue import WitnessQueue
 
@@ -86,21 +87,22 @@ def doctor(
     server: Annotated[
         bool,
         typer.Option(
-            "--server", help="Also try what a server needs: OIDC, Slack, mail, proxies, its public URL."
+            "--server", help="Also try what a server needs: OIDC, channels, mail, proxies, its public URL."
         ),
     ] = False,
 ) -> None:
     """Check the store and show what it promises.
 
-    Changes nothing. Ends with 78 if the schema is missing or not what this release needs, or if a server
-    would refuse its settings, to run on the store or to sign its audit trail, or could not seal it.
+    Changes nothing. Ends with 78 if the schema is missing or not what this release needs, if a package is not installed
+    that the settings need, or if a server would refuse its settings, to run on the store or to sign its audit trail, or
+    could not seal it.
     With --server, ends with 69 if something else that a server needs does not work.
     """
     settings = settings_with()
     typer.echo()
     show_facts([("Address   ", without_secrets(settings.url))])
-    unknown = unknown_variables()
-    for sentence in unknown:
+    refused = [*unknown_variables(), *missing_extras(settings)]
+    for sentence in refused:
         typer.echo(visible_line(sentence), err=True)
     schema = asyncio.run(_schema(settings))
     if schema.applied == 0:
@@ -114,7 +116,7 @@ def doctor(
     typer.echo()
     if trouble is not None:
         typer.echo(trouble, err=True)
-    if trouble is not None or unknown:
+    if trouble is not None or refused:
         raise typer.Exit(MISCONFIGURED)
     if failed:
         raise typer.Exit(UNAVAILABLE)

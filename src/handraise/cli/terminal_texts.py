@@ -13,7 +13,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from handraise.model import durations
 from handraise.model.events import Event
-from handraise.model.forms import AnyForm, Approval, MultiChoice, Open
+from handraise.model.forms import AnyForm, Approval, Choice, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
@@ -149,12 +149,20 @@ def kind_words(form: AnyForm) -> str:
         case Approval():
             tool = shown(form.action.tool)
             return gettext("Approve {tool}").format(tool=tool)
+        case Choice(allow_other=True):
+            return _or_own(kind_text(form))
+        case MultiChoice(allow_other=True):
+            return _or_own(hint_of(form))
         case MultiChoice():
             return hint_of(form)
         case Open() if form.type != "text":
             return typed_hint(form)
         case _:
             return kind_text(form)
+
+
+def _or_own(kind: str) -> str:
+    return gettext("{kind}, or answer in your own words").format(kind=kind)
 
 
 def answer_words(form: AnyForm, value: Json) -> str:

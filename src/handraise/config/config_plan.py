@@ -29,7 +29,8 @@ from handraise.model.seals import Rule
 from handraise.model.unknown_recipients import nearest, unknown_recipient
 from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_events import source_of
-from handraise.policies.rules import named_recipients
+from handraise.policies.rule_shortages import Staffing, staffing_of
+from handraise.policies.rules import named_recipients, parse_policy
 
 Step: TypeAlias = Callable[[], Awaitable[None]]
 _PROVIDED = "comes from your identity provider over SCIM: change it there, and leave it out here"
@@ -57,6 +58,8 @@ class ConfigPlan:
 
     changes: tuple[ConfigChange, ...]
     steps: tuple[Step, ...] = field(repr=False)
+    staffing: tuple[Staffing, ...]
+    """The rules for which there are not enough people afterwards, or just enough."""
     tag: str
     """The `ConfigState.tag` of the workspace when the plan was made."""
 
@@ -143,7 +146,12 @@ class _Planner:
         self._put_retention()
         if self.problems:
             raise InvalidRequest(self.problems)
-        return ConfigPlan(tuple(self._changes), tuple(self._steps), self._state.tag)
+        return ConfigPlan(tuple(self._changes), tuple(self._steps), self._staffing(), self._state.tag)
+
+    def _staffing(self) -> tuple[Staffing, ...]:
+        document = self._policy if self._config.manages("policy") else self._state.policy_document
+        people = [name for name, facts in self._wanted_people.items() if not facts.disabled]
+        return tuple(staffing_of(parse_policy(document), people, self._wanted_groups))
 
     # -- what is there afterwards --
 

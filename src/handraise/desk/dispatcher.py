@@ -329,8 +329,11 @@ class Dispatcher:
                 await self._channel(delivery).update(message, delivery.receipt)
         except Exception as error:  # noqa: BLE001 -- whatever a channel does, the delivery is accounted for
             failed = self._not_sent(delivery, error)
-            sent = delivery.status in (DeliveryStatus.SENT, DeliveryStatus.UPDATED)
-            return replace(failed, status=delivery.status if sent else DeliveryStatus.UNKNOWN)
+            if delivery.status in (DeliveryStatus.SENT, DeliveryStatus.UPDATED):
+                return replace(failed, status=delivery.status)
+            if _was_never_handed_over(delivery, failed):
+                return Try(delivery=delivery, status=DeliveryStatus.UNSENT, problem=failed.problem)
+            return replace(failed, status=DeliveryStatus.UNKNOWN)
         receipt = None if question.report is None else _with_report(delivery.receipt)
         return Try(delivery=delivery, status=DeliveryStatus.UPDATED, receipt=receipt)
 
@@ -442,6 +445,12 @@ def _note_nothing(questions: Sequence[Question], tries: Sequence[Try]) -> None:
 
 def _may_be_told(person: Person, question: Question) -> bool:
     return person.disabled_at is None and may_see(question, person.responder)
+
+
+def _was_never_handed_over(delivery: Delivery, failed: Try) -> bool:
+    """Whether no try is known that may have reached somebody. Without a problem, a process ended during a try."""
+    known = delivery.status is DeliveryStatus.QUEUED and delivery.problem is not None
+    return known and failed.status is not DeliveryStatus.UNKNOWN
 
 
 def _given_up(delivery: Delivery) -> Try:

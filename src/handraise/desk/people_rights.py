@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from handraise.desk.everybody import everybody
+from handraise.desk.handed_over import take_back
 from handraise.model.errors import PermissionDenied
 from handraise.model.identities import Person, Role
 from handraise.ports import Directory, Outbox, Store
@@ -67,11 +68,13 @@ async def put_person_safely(
 async def disable_person(ports: PeoplePorts, workspace: str, person_id: str, *, by: str) -> Person | None:
     """Disable a person at once, and revoke their grants for good. None if there is no such person.
 
+    What was handed over to them is back in the inbox of who gave it.
+
     Also the last administrator: what the identity provider says about somebody who has left is never refused.
     """
     person = await ports.directory.disable_person(workspace, person_id, by=by)
     if person is not None:
-        await _revoke_grants(ports.store, workspace, person_id, by)
+        await _clear(ports, workspace, person_id, by)
     return person
 
 
@@ -91,12 +94,14 @@ async def remove_person(
 ) -> bool:
     """Remove a person, with their addresses and grants: a later person with this name is somebody else.
 
+    What was handed over to them is back in the inbox of who gave it.
+
     Also the last administrator, as `disable_person`.
     """
     removed = await ports.directory.remove_person(workspace, person_id, by=by, check=check)
     for address in await ports.outbox.addresses(workspace, [person_id]):
         await ports.outbox.remove_address(workspace, person_id, address.channel, address.id, by=by)
-    await _revoke_grants(ports.store, workspace, person_id, by)
+    await _clear(ports, workspace, person_id, by)
     return removed
 
 
@@ -145,6 +150,12 @@ async def _put(directory: Directory, person: Person, *, by: str, check: Check | 
         by=by,
         check=check,
     )
+
+
+async def _clear(ports: PeoplePorts, workspace: str, person_id: str, by: str) -> None:
+    """What happens whenever somebody leaves, for a while or for good."""
+    await _revoke_grants(ports.store, workspace, person_id, by)
+    await take_back(ports.store, ports.directory, workspace, person_id)
 
 
 async def _revoke_grants(store: Store, workspace: str, person_id: str, by: str) -> None:

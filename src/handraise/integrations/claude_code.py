@@ -180,7 +180,9 @@ class ToolCalls:
         [question] = asked
         try:
             action = await self._desk.consume_approval(question.id)
-        except (NotApproved, AlreadyConsumed) as refused:
+        except AlreadyConsumed as used:
+            return Deny(str(used))
+        except NotApproved as refused:
             why = str(refused) if question.decision else to_tool_result(question).content
             return Deny(f"Not approved. {why}")
         return Allow(action.arguments)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -17,7 +18,7 @@ from typing import Any, Unpack, get_args
 
 from handraise import Answered, Desk, InvalidQuestion, NotAnswered, Open, Outcome
 from handraise.errors import MissingExtra
-from handraise.integrations.langchain import response_to, reviews_of
+from handraise.integrations.langchain_reviews import response_to, reviews_of
 from handraise.integrations.pause_questions import (
     ASK_HUMAN,
     REPLY_TO_PERSON,
@@ -75,7 +76,7 @@ async def run(
         return result
     stored = bool(snapshot.interrupts)
     if not stored:
-        result = await thread.invoke(None if snapshot.next else input)
+        result = await thread.invoke(None if snapshot.tasks else input)
         snapshot = await thread.state()
     while snapshot.interrupts:
         try:
@@ -104,12 +105,12 @@ async def resume_command(
 ) -> Command[Any]:
     """Ask about every interrupt, wait for all, and return the command that resumes each by its id.
 
-    For programs that run the graph themselves, for example to stream it. The command includes approved
-    actions: use it at once.
+    For programs that run the graph themselves, for example to stream it; `key` is the id of the thread. The command uses up
+    no approval: `ApprovalMiddleware` does, where the tool is executed.
     """
     pausing = Run(desk, key, options, approvals)
     asked = await pausing.ask_all([pause for each in interrupts for pause in _pauses(each, pausing)])
-    endings = await pausing.collect(asked, timeout=timeout)
+    endings = await pausing.settled(asked, timeout=timeout)
     return Command(resume={each.id: _resumed(each, endings) for each in interrupts})
 
 
@@ -148,6 +149,7 @@ def reply_to_person(question_id: str, message: int, text: str) -> str:
 
 
 _BEGUN_WITH = "handraise_input"
+_NO_SYNC = re.compile("No synchronous function provided|does not support sync invocation")
 
 
 def _mark_of(given: Json) -> str:
@@ -179,7 +181,8 @@ class _Thread:
 
     def has_finished(self, snapshot: StateSnapshot) -> bool:
         """Whether the thread has finished with the same input."""
-        if snapshot.next or snapshot.interrupts or snapshot.created_at is None:
+        # A task that has ended is not in `next`, but there may be no checkpoint after it yet: then it is still in `tasks`.
+        if snapshot.tasks or snapshot.interrupts or snapshot.created_at is None:
             return False
         return (snapshot.metadata or {}).get(_BEGUN_WITH) == self._begun_with
 
@@ -189,9 +192,17 @@ class _Thread:
         return await self._graph.aget_state(self._config)
 
     async def invoke(self, given: Json) -> Any:
-        if self._beside:
+        if not self._beside:
+            return await self._graph.ainvoke(given, self._config)
+        try:
             return await asyncio.to_thread(self._graph.invoke, given, self._config)
-        return await self._graph.ainvoke(given, self._config)
+        except (TypeError, NotImplementedError) as error:
+            if _NO_SYNC.search(str(error)) is None:
+                raise
+            raise TypeError(
+                f"{error.args[0]}\nThis graph has async nodes or tools, and its checkpointer is not async: give it one that is, "
+                "such as AsyncSqliteSaver or AsyncPostgresSaver."
+            ) from error
 
 
 def _pauses(each: Interrupt[Any], run: Run) -> list[Pause]:

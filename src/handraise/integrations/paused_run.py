@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from handraise import (
@@ -76,8 +76,8 @@ class PauseOptions(TypedDict, total=False):
 class Ending:
     """How a pause ended. `words` are for the model.
 
-    `action` is set only if a person approved it and this process was the first to collect it: execute exactly
-    this. `question` is None if nobody could be asked.
+    `action` is set only if a person approved it. `Run.collect` gives it only to the first process that collects it: execute
+    exactly this. `question` is None if nobody could be asked.
     """
 
     words: str = field(repr=False)
@@ -158,10 +158,15 @@ class Run:
         return asked
 
     async def collect(self, asked: AskedQuestions, *, timeout: Span | None = None) -> dict[str, Ending]:
-        """How each ended, once all have or a person has asked the model back. Approved actions are returned only here.
+        """How each ended, once all have or a person has asked the model back. Approved actions are used up here.
 
         If `timeout` passes first, `StillPending` is raised and nothing is changed.
         """
+        endings = await self.settled(asked, timeout=timeout)
+        return {name: await self._used(each) for name, each in endings.items()}
+
+    async def settled(self, asked: AskedQuestions, *, timeout: Span | None = None) -> dict[str, Ending]:
+        """The same, but no approval is used up: the place that executes an action does that, just before."""
         ids = [each.id for each in asked.values() if isinstance(each, Question)]
         end = None if timeout is None else time.monotonic() + seconds_of(timeout)
         open_ones = []
@@ -237,12 +242,19 @@ class Run:
         question, result = await settled_or_asked_back(self._desk, question_id, timeout=0)
         if not isinstance(question.form, Approval):
             return Ending(words=result.content, question=question)
+        if not question.decision:
+            return Ending(words=_refusal(question), question=question)
+        return Ending(words="Approved.", question=question, action=question.decision.action)
+
+    async def _used(self, ending: Ending) -> Ending:
+        """The same ending; if the approval can no longer be used, one without an action."""
+        if ending.action is None or ending.question is None:
+            return ending
         try:
-            action = await self._desk.consume_approval(question_id)
+            action = await self._desk.consume_approval(ending.question.id)
         except (NotApproved, AlreadyConsumed) as refused:
-            words = f"Not executed. {refused}" if question.decision else _refusal(question)
-            return Ending(words=words, question=question)
-        return Ending(words="Approved.", question=question, action=action)
+            return Ending(words=unused(refused), question=ending.question)
+        return replace(ending, action=action)
 
     async def _kept(self, text: str) -> dict[str, str]:
         """The place of the text, as stored in a question."""
@@ -261,9 +273,18 @@ class Run:
         return text
 
     def _name(self, parts: Sequence[Json]) -> str:
-        """A key for a pause; hashed, because the names in it can be long."""
-        text = json.dumps([self._desk.asker, self._key, *parts])
-        return _NAMES + hashlib.sha256(text.encode()).hexdigest()
+        return pause_key(self._desk, self._key, *parts)
+
+
+def pause_key(desk: Desk, run: str, *parts: Json) -> str:
+    """The key of the question about a pause; hashed, because the names in it can be long."""
+    text = json.dumps([desk.asker, run, *parts])
+    return _NAMES + hashlib.sha256(text.encode()).hexdigest()
+
+
+def unused(refused: NotApproved | AlreadyConsumed) -> str:
+    """What a model reads if an approval cannot be used. If it was used before, the action may have been executed."""
+    return str(refused) if isinstance(refused, AlreadyConsumed) else f"Not executed. {refused}"
 
 
 def _refused(pause: Pause, problems: Sequence[Problem]) -> Ending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -143,6 +143,23 @@ def can_still_agree(question: Question, groups: Mapping[str, Collection[str]]) -
         return True
 
     return any(map(could, sides.values()))
+
+
+def groups_too_small(question: Question, groups: Mapping[str, Collection[str]]) -> Sequence[str] | None:
+    """The groups that have too few people for an agreement, whoever votes what; None if there are enough people.
+
+    It may be no group, if people are named.
+    """
+    if can_still_agree(replace(question, votes=()), groups):
+        return None
+    everybody = (*question.recipients, *(name for step in question.steps for name in step.to))
+    asked = [(everybody, question.quorum)] if question.recipients else []
+    lacking = [
+        names
+        for names, count in [*asked, *((need.people, need.count) for need in question.needs)]
+        if (people := _people(names, groups)) is not None and len(people - {question.asker}) < count
+    ]
+    return list(dict.fromkeys(name for names in lacking for name in names if name.startswith(GROUP)))
 
 
 def _people(names: Iterable[str], groups: Mapping[str, Collection[str]]) -> set[str] | None:

@@ -89,6 +89,11 @@ class Delivery:
         return self.status in (DeliveryStatus.QUEUED, DeliveryStatus.UNKNOWN) and not self.stale
 
     @property
+    def is_retried(self) -> bool:
+        """Whether its last try failed and it is to be sent again."""
+        return self.is_to_be_sent and self.problem is not None and self.due_at is not None
+
+    @property
     def may_have_arrived(self) -> bool:
         """Whether it has notified somebody who can answer, or still may."""
         if self.is_callback or self.status in (DeliveryStatus.FAILED, DeliveryStatus.UNSENT):

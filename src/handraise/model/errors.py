@@ -247,7 +247,7 @@ class ApprovalTakenBack(NotApproved):
 
 
 class AlreadyConsumed(HandraiseError):
-    """The approval has already been used. Whether that execution finished is unknown: ask again."""
+    """The approval has already been used. Whether the action was executed is unknown: find out before you ask again."""
 
     code = "already_consumed"
 
@@ -255,7 +255,7 @@ class AlreadyConsumed(HandraiseError):
         self.question_id = question_id
         super().__init__(
             f"The approval of question {question_id!r} has already been used, and an action is executed at most "
-            "once. Ask for another approval."
+            "once. Whether it was executed is unknown: find out before you ask for another approval."
         )
 
 

@@ -282,6 +282,11 @@ def put_back_move(question: Question, responder: Responder, *, provenance: Prove
     return Move(question=question, kind="put_back", responder=responder, record=record)
 
 
+def returned_move(question: Question, giver: Responder, *, instead_of: str) -> Move:
+    """Make the move that puts a question back into the inbox of who handed it over to somebody who has left."""
+    return Move(question=question, kind="put_back", responder=giver, record={"instead_of": instead_of})
+
+
 def withdraw_move(
     question: Question, asker: str, *, reason: str | None = None, replaced_by: str | None = None
 ) -> Move:

@@ -183,7 +183,10 @@ def _check_option(form: Choice | MultiChoice, value: Json, path: str, problems: 
             if option := find_option(form.options, name):
                 return option.id
             labels = ", ".join(option.label for option in form.options)
-            problems.append(Problem(path, f"{_shown(name)} is not one of the options: {labels}"))
+            told = f"{_shown(name)} is not one of the options: {labels}"
+            if form.allow_other:
+                told += '. An answer in your own words must be marked as "other"'
+            problems.append(Problem(path, told))
         case _:
             problems.append(Problem(path, f"expected the name of an option, got {_kind(value)}"))
     return None

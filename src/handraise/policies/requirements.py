@@ -116,8 +116,8 @@ def together(requires: Sequence[Require]) -> Requirements:
     spans = [each.valid_for for each in requires if each.valid_for is not None]
     replacing = [each for each in requires if each.people or each.one_of_each or each.stages]
     return Requirements(
-        needs=tuple(dict.fromkeys(need for each in requires for need in _needs(each))),
-        distinct=tuple(dict.fromkeys(need for each in requires for need in _distinct(each))),
+        needs=tuple(dict.fromkeys(need for each in requires for need in needs_of(each))),
+        distinct=tuple(dict.fromkeys(need for each in requires for need in distinct_of(each))),
         named=tuple(dict.fromkeys(name for each in replacing for name in each.named)),
         counted=max(map(_people_needed, replacing), default=1),
         also=tuple(dict.fromkeys(each.also for each in requires if each.also)),
@@ -131,7 +131,8 @@ def together(requires: Sequence[Require]) -> Requirements:
     )
 
 
-def _needs(require: Require) -> Iterator[Need]:
+def needs_of(require: Require) -> Iterator[Need]:
+    """How many of whom a rule needs."""
     if require.people:
         yield Need(require.people, require.quorum)
     if require.also:
@@ -140,7 +141,7 @@ def _needs(require: Require) -> Iterator[Need]:
     yield from (Need(names, 1, stage) for stage, names in enumerate(require.stages))
 
 
-def _distinct(require: Require) -> Iterator[Need]:
+def distinct_of(require: Require) -> Iterator[Need]:
     """How many people groups or stages need together: at least as many as there are, of any of them.
 
     Only then is there a different person for each (Hall's theorem): one of A and B, and two of C, are three people, but two

@@ -174,6 +174,13 @@ class Outbox(Protocol):
         """The deliveries that failed and are about a question that still waits, the newest first."""
         ...
 
+    async def retrying(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
+        """The deliveries whose last try failed, that are tried again and are about a question that still waits.
+
+        The oldest first: since then something is wrong.
+        """
+        ...
+
     async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
         """Try a delivery that failed once more, as in `tried_again`; False if it has not, or its question has ended.
 

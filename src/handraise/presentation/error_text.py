@@ -17,6 +17,9 @@ _SENTENCES = (
     gettext_noop("your own text is not allowed here"),
     gettext_noop("your own text is empty"),
     gettext_noop("your own text is longer than {count} characters"),
+    gettext_noop(
+        '{text} is not one of the options: {options}. An answer in your own words must be marked as "other"'
+    ),
     gettext_noop("{text} is not one of the options: {options}"),
     gettext_noop("expected the name of an option, got {part}"),
     gettext_noop("expected a list of options, got {part}"),
@@ -167,8 +170,8 @@ _SENTENCES = (
     gettext_noop("given up after too many answers that did not fit, the last by {name}"),
     gettext_noop("The action of question {name} is not approved: {part}."),
     gettext_noop(
-        "The approval of question {name} has already been used, and an action is executed at most once. Ask for "
-        "another approval."
+        "The approval of question {name} has already been used, and an action is executed at most once. Whether it was "
+        "executed is unknown: find out before you ask for another approval."
     ),
     gettext_noop(
         "Nobody would reply: the program that asked question {name} cannot. Write a note for the other people instead, or "

@@ -112,7 +112,7 @@ def event_text(
             text = for_now if data.get("until") else gettext("Taken out of the inbox of {person}")
             return EventText(text.format(person=person))
         case EventKind.PUT_BACK:
-            return EventText(gettext("Put back into the inbox of {person}").format(person=person))
+            return EventText(_put_back(data, person, viewer))
         case EventKind.REVOKED:
             return EventText(_revoked(data).format(person=person))
         case EventKind.KEPT:
@@ -129,6 +129,13 @@ def event_text(
             return EventText(gettext("No notification was delivered"))
         case _:
             assert_never(event.kind)
+
+
+def _put_back(data: Mapping[str, Json], person: str, viewer: str) -> str:
+    if "instead_of" not in data:
+        return gettext("Put back into the inbox of {person}").format(person=person)
+    text = gettext("Back in the inbox of {person}, because {name}, who was to answer it, has left")
+    return text.format(person=person, name=recipient_name(str(data["instead_of"]), viewer=viewer))
 
 
 def _revoked(data: Mapping[str, Json]) -> str:

@@ -1,4 +1,4 @@
-"""Tries what a server needs besides its store: the OIDC provider, Slack, mail servers, proxies, its own address, the clock.
+"""Tries what a server needs besides its store: the OIDC provider, channels, mail servers, proxies, its own address, the clock.
 
 A probe changes nothing, and sends nothing to people.
 """
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -19,6 +20,7 @@ import httpx2
 
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
+from handraise.server.channel_probes import try_discord, try_ntfy, try_slack, try_teams, try_telegram
 from handraise.server.mail_setup import open_mail_setup
 from handraise.server.settings import ServerSettings
 
@@ -61,12 +63,17 @@ def probes_of(settings: ServerSettings) -> list[Probe]:
                 "OIDC", lambda: _oidc(settings), "Nobody can sign in with it. Sessions go on, and links work."
             )
         )
-    if settings.slack_bot_token is not None:
-        probes.append(
-            Probe(
-                "Slack", lambda: _slack(settings), "Nobody is reached in Slack. Deliveries are tried again."
-            )
+    probes += [
+        Probe(name, partial(run, settings), f"Nobody is reached through {name}. Deliveries are tried again.")
+        for name, is_on, run in (
+            ("Slack", settings.slack_bot_token, try_slack),
+            ("Telegram", settings.telegram_bot_token, try_telegram),
+            ("Discord", settings.discord_bot_token, try_discord),
+            ("Teams", settings.teams_app_id, try_teams),
+            ("ntfy", settings.ntfy_url, try_ntfy),
         )
+        if is_on is not None
+    ]
     if settings.sends_mail:
         name = _TRANSPORTS[settings.email_transport]
         probes.append(
@@ -133,15 +140,6 @@ async def _oidc(settings: ServerSettings) -> str:
     except ProviderUnavailable as error:
         raise ProbeFailed(str(error)) from None
     return f"{settings.oidc_issuer} describes itself"
-
-
-async def _slack(settings: ServerSettings) -> str:
-    from handraise.channels.slack.api import SlackApi  # noqa: PLC0415 -- an extra
-
-    token = settings.slack_bot_token.get_secret_value() if settings.slack_bot_token else ""
-    async with _client() as client:
-        bot = await SlackApi(client, token, settings.slack_api_url).bot_identity()
-    return f"the bot is {visible_line(bot.user)} in team {visible_line(bot.team)}"
 
 
 async def _sending(settings: ServerSettings) -> str:

@@ -45,9 +45,10 @@ BlockingReply = Callable[[ThreadMessage], str | None]
 class ApprovalOptions(QuestionOptions, total=False):
     """Options of a function's approvals: who decides, what they may change, and how far an approval reaches.
 
-    `prompt` is what a person reads above the action. `call_key` identifies a call permanently: if it runs
-    again after a crash, it finds the approval that was given meanwhile. `brief` may be a function of the arguments. The
-    rest is as in `Approval.of` and `post`.
+    `prompt` is what a person reads above the action. `call_key` gets the arguments as one dict, and its text identifies
+    the call permanently: `lambda arguments: f"pay-{arguments['invoice']}"`. If the call runs again after a crash, it finds
+    the approval that was given meanwhile. `brief` may be a function of the same dict. The rest is as in `Approval.of` and
+    `post`.
     """
 
     prompt: str
@@ -176,6 +177,7 @@ class FrozenCall:
         unknown = [name for name in named if name not in self._signature.parameters]
         if unknown:
             raise TypeError(f"{self.tool}() has no parameter {', '.join(unknown)}")
+        self._check_functions()
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -238,6 +240,22 @@ class FrozenCall:
             return await self.run(arguments)
         return await asyncio.to_thread(self.run, arguments)
 
+    def _check_functions(self) -> None:
+        """Refuse functions of the arguments that cannot be called with one dict, before anybody is asked."""
+        name = next(iter(self._signature.parameters), None)
+        if not _takes_arguments(self._options.get("call_key")):
+            example = self.tool if name is None else f"{self.tool}-{{arguments[{name!r}]}}"
+            raise TypeError(
+                f"call_key is called with one dict, the arguments of the call by name. Write "
+                f'call_key=lambda arguments: f"{example}"'
+            )
+        brief = self._options.get("brief")
+        if callable(brief) and not _takes_arguments(brief):
+            raise TypeError(
+                "brief is called with one dict, the arguments of the call by name. Write "
+                "brief=lambda arguments: Brief(why=…)"
+            )
+
     def _field(self, name: str, arguments: Arguments) -> Field | str:
         """The form of an editable argument: from its annotation, else from its current value."""
         annotation: Any = self._parameters.model_fields[name].annotation
@@ -248,6 +266,21 @@ class FrozenCall:
         if form is None or form.kind in ("form", "approval"):
             return name
         return Field(name=name, form=form, default=arguments[name])
+
+
+def _takes_arguments(function: Callable[[Arguments], Any] | None) -> bool:
+    """Whether a function can be called with the arguments as its only argument, as far as Python knows."""
+    if function is None:
+        return True
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a function of C has no signature
+        return True
+    try:
+        signature.bind({})
+    except TypeError:
+        return False
+    return True
 
 
 def _parameters_of(function: Callable[..., Any], signature: inspect.Signature) -> type[pydantic.BaseModel]:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from handraise.policies.rule_shortages import Staffing
 from handraise.wire.records import Record
 from handraise.wire.requests import Request
 
@@ -29,11 +30,29 @@ class ConfigChangeRecord(Record):
     warning: str | None = pydantic.Field(default=None, description="what cannot be undone")
 
 
+class StaffingRecord(Record):
+    """A rule for which there are not enough people, or just enough: the text says which."""
+
+    rule: str
+    is_short: bool = pydantic.Field(
+        description="nobody can fulfil it; otherwise there are just enough people"
+    )
+    text: str
+
+    @classmethod
+    def of(cls, found: Staffing) -> StaffingRecord:
+        """What was found out about a rule."""
+        return cls(rule=found.rule, is_short=found.is_short, text=found.text)
+
+
 class ConfigResultRecord(Record):
     """What a configuration changes, or with `applied` what it has changed."""
 
     applied: bool
     changes: tuple[ConfigChangeRecord, ...]
+    warnings: tuple[StaffingRecord, ...] = pydantic.Field(
+        default=(), description="rules for which there are not enough people afterwards, or just enough"
+    )
 
 
 class PutRetention(Request):

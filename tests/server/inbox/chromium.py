@@ -138,6 +138,11 @@ async def takes_input(tab: Page) -> None:
     await expect(tab.locator("[data-pane] [data-question]:not([data-just-shown])")).to_be_visible()
 
 
+async def decides_again(tab: Page) -> None:
+    """Wait until a click in the same place as the last one is not taken for the second half of a double click."""
+    await expect(tab.locator("html:not([data-just-came])")).to_be_visible()
+
+
 async def outcome_of(desk: LocalDesk, question_id: str) -> Any:
     """The value that was answered, or whatever else the outcome is."""
     outcome = (await desk.get(question_id)).outcome

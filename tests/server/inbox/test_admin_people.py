@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
 
+from handraise.desk.local_desk import LocalDesk
+from handraise.model.away import Away
 from handraise.model.identities import Role
 from handraise.model.workspace_events import WorkspaceEventKind
 from handraise.server import ServerContext
@@ -31,6 +33,22 @@ def form(page: Page, action: str) -> Sheet:
 
 async def post(client: httpx2.AsyncClient, path: str, **fields: str | list[str]) -> httpx2.Response:
     return await client.post(path, data=fields, headers=ORIGIN)
+
+
+async def test_what_needs_somebody_else_is_said_before_somebody_goes(
+    boss: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, issuer: Issuer, workspace: str
+) -> None:
+    await issuer.person(workspace, "ann")
+    await desk.post("Go?", recipients=["ann"])
+    away = Away(starts=datetime.now(UTC), until=datetime.now(UTC) + timedelta(days=1), deputy="ann")
+    await ctx.directory.set_away(workspace, "boss", away)
+    for action in ("disable", "remove"):
+        asked = Page((await post(boss, f"/admin/people/ann/{action}")).text).words
+        assert "Then this needs somebody else:" in asked
+        assert "1 question that nobody else can answer" in asked
+        assert "answering while these are away: boss" in asked
+    asked = Page((await post(boss, "/admin/people/boss/remove")).text).words
+    assert "needs somebody else" not in asked
 
 
 @promise("P17")

@@ -14,6 +14,7 @@ from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.identities import Role
 from handraise.model.seals import Rule
 from handraise.model.workspace_events import WorkspaceEventKind
+from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.ports import RoutedEntry
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
@@ -33,10 +34,17 @@ def clock() -> None:
     return None
 
 
-async def fail(ctx: ServerContext, desk: LocalDesk, workspace: str) -> str:
-    """A question to ann whose message through a channel that nobody has fails; return the delivery's id."""
+async def fail(
+    ctx: ServerContext,
+    desk: LocalDesk,
+    workspace: str,
+    *,
+    channel: str = "pigeon",
+    again_after: timedelta | None = None,
+) -> str:
+    """A question to ann whose message fails, for good or until another try; return the delivery's id."""
     await ctx.outbox.put_address(
-        Address(workspace=workspace, recipient="ann", channel="pigeon", id="1", to={"loft": 7})
+        Address(workspace=workspace, recipient="ann", channel=channel, id="1", to={"loft": 7})
     )
     question = await desk.post("Go?", recipients=["ann"])
     [entry] = [
@@ -47,18 +55,21 @@ async def fail(ctx: ServerContext, desk: LocalDesk, workspace: str) -> str:
         id="d-1",
         question_id=question.id,
         recipient="ann",
-        channel="pigeon",
+        channel=channel,
         to={"loft": 7},
         reason="asked",
-        rate_limit_key="pigeon",
+        rate_limit_key=channel,
         created_at=entry.at,
         due_at=entry.at,
     )
     await ctx.outbox.route(workspace, [RoutedEntry(entry=entry, deliveries=[delivery])])
     [taken] = await ctx.outbox.take(
-        workspace, channels=["pigeon"], free_slots={}, per_key=9, limit=9, lease=timedelta(minutes=1)
+        workspace, channels=[channel], free_slots={}, per_key=9, limit=9, lease=timedelta(minutes=1)
     )
-    await ctx.outbox.record([Try(delivery=taken, status=DeliveryStatus.FAILED, problem="lost <feather>")])
+    status = DeliveryStatus.FAILED if again_after is None else DeliveryStatus.QUEUED
+    await ctx.outbox.record(
+        [Try(delivery=taken, status=status, problem="lost <feather>", again_after=again_after)]
+    )
     return delivery.id
 
 
@@ -102,6 +113,79 @@ async def test_the_overview_says_what_needs_attention(
     assert "There is only one administrator" not in page.words
 
 
+@pytest.mark.parametrize("settings", [{"pending_quota": 7}])
+async def test_limits_say_which_quota_is_in_force_for_each_agent(
+    boss: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, issuer: Issuer, workspace: str
+) -> None:
+    await issuer.agent(workspace, "deploy-bot")
+    await desk.post("Go?", recipients=["boss"])
+    page = (await open_page(boss, "/admin/limits")).words
+    assert "deploy-bot 1 7 HANDRAISE_PENDING_QUOTA" in page
+    assert "Every other agent – 7 HANDRAISE_PENDING_QUOTA" in page
+    await ctx.policies.put_quotas(workspace, WorkspaceQuotas(pending=5, agents={"import-bot": 0}), by="boss")
+    page = (await open_page(boss, "/admin/limits")).words
+    assert "deploy-bot 1 5 quotas: pending" in page
+    assert "import-bot 0 no limit quotas: agents" in page
+    assert "Every other agent – 5 quotas: pending" in page
+    assert "of at most" not in page
+
+
+async def test_a_rule_that_nobody_can_fulfil_needs_attention(
+    boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str
+) -> None:
+    await ctx.directory.put_group(workspace, "ops", ["boss"])
+    rule = {"name": "<b>pay", "then": {"require": {"people": ["group:ops"], "quorum": 2}}}
+    await ctx.policies.put(workspace, {"rules": [rule]}, by="boss", expected=0)
+    page = await open_page(boss, "/admin")
+    assert "Nobody can fulfil the rule <b>pay" in page.words
+    assert "<b>pay" not in page.html
+    assert "It asks the group ops: 2 must agree, and 1 could." in page.words
+
+
+class Mailbox:
+    """A channel that is on and sends nothing. What people do may come in over HTTP."""
+
+    name = "email"
+    private = True
+    patience = timedelta(days=1)
+
+    def __init__(self, *, takes_requests: bool) -> None:
+        self.takes_requests = takes_requests
+
+    async def receive(self) -> None:
+        """Take a request."""
+
+
+@promise("P17")
+async def test_a_channel_whose_messages_are_tried_again_does_not_look_healthy(
+    boss: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
+) -> None:
+    ctx.channels["email"] = Mailbox(takes_requests=False)  # type: ignore[index]  # nothing is sent here
+    assert "nothing failed" in (await open_page(boss, "/admin/channels")).words
+    await fail(ctx, desk, workspace, channel="email", again_after=timedelta(hours=1))
+    channels = await open_page(boss, "/admin/channels")
+    assert "1 tried again" in channels.words
+    assert "first tried just now : lost <feather>" in channels.words
+    assert "<feather>" not in channels.html
+    assert "nothing failed" not in channels.words
+    overview = (await open_page(boss, "/admin")).words
+    assert "1 message through e-mail is being tried again" in overview
+    assert "lost <feather>" in overview
+    deliveries = (await open_page(boss, "/admin/deliveries")).words
+    assert "Being tried again" in deliveries
+    assert "lost <feather>" in deliveries
+    assert "None. No message has been given up." in deliveries
+
+
+async def test_where_a_channel_takes_requests_is_shown_only_if_it_does(
+    boss: httpx2.AsyncClient, ctx: ServerContext
+) -> None:
+    for takes in (False, True):
+        ctx.channels["email"] = Mailbox(takes_requests=takes)  # type: ignore[index]  # nothing is sent here
+        page = await open_page(boss, "/admin/channels")
+        assert ("/v1/channels/email/inbound" in page.words) is takes
+
+
 @promise("P17")
 async def test_what_failed_is_tried_again(
     boss: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
@@ -112,7 +196,7 @@ async def test_what_failed_is_tried_again(
     assert "<feather>" not in page.html
     [retry] = [each for each in page.sheets if each.action == "/admin/deliveries/retry"]
     assert (await send(boss, retry)).status_code == 303
-    assert "None. Every message" in (await open_page(boss, "/admin/deliveries")).words
+    assert "None. No message has been given up." in (await open_page(boss, "/admin/deliveries")).words
     assert (await send(boss, retry)).status_code == 404
     assert await acts(ctx, workspace, WorkspaceEventKind.DELIVERY_RETRIED) == ["boss"]
     assert (await post(boss, "/admin/deliveries/retry")).status_code == 303
@@ -148,7 +232,9 @@ async def test_addresses_and_routing_are_changed_and_a_test_is_sent(
     ]
     sent = await send(boss, test)
     assert sent.status_code == 303
-    assert "Your test" in (await open_page(boss, sent.headers["location"].partition("#")[0])).words
+    tested = (await open_page(boss, sent.headers["location"].partition("#")[0])).words
+    assert "Your test" in tested
+    assert "a webhook being tried again" in tested
     assert (await boss.get("/admin/channels?test=none")).status_code == 200
     three = json.dumps({"url": f"{url}/three", "secret": secret})
     for more in (f"{url}/two", three, f"{url}/two"):

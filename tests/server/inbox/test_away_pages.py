@@ -14,7 +14,7 @@ from handraise.presentation.away_text import away_text, own_away_text
 from handraise.presentation.translation import Locale, use_locale
 from handraise.server import ServerContext
 from tests.server.conftest import ORIGIN
-from tests.server.inbox.browser import FORM, Sheet, open_page, send
+from tests.server.inbox.browser import FORM, Page, Sheet, open_page, send
 
 FAR = datetime(2200, 1, 1, tzinfo=UTC)
 """After the time of the clock of these tests, too."""
@@ -72,6 +72,98 @@ async def test_what_makes_no_sense_is_refused(
     assert refused.status_code == 422
     assert "<b>" not in refused.text
     assert await ctx.directory.away(workspace) == {}
+
+
+@pytest.mark.parametrize("typed", ["Bo Okafor", "bo okafor", "BO", " bo "])
+async def test_a_deputy_is_named_as_people_know_them(
+    ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str, typed: str
+) -> None:
+    await ctx.directory.put_person(workspace, "bo", name="Bo Okafor", email=None, role=Role.MEMBER)
+    sheet = await form(ann)
+    sheet.fill("last", SOON.isoformat())
+    sheet.fill("deputy", typed)
+    assert (await send(ann, sheet)).status_code == 303
+    person = await ctx.directory.find_person(workspace, "ann")
+    assert person is not None
+    assert person.away is not None
+    assert person.away.deputy == "bo"
+
+
+async def test_everybody_can_be_chosen_as_the_deputy(
+    ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str
+) -> None:
+    for name, shown in (("bo", "Bo Okafor"), ("cy", "Same Name"), ("dan", "same name"), ("eve", "Eve")):
+        await ctx.directory.put_person(workspace, name, name=shown, email=None, role=Role.MEMBER)
+    await ctx.directory.disable_person(workspace, "eve")
+    page = await open_page(ann, "/me")
+    offered = page.html.split('<datalist id="away-people">')[1].split("</datalist>")[0]
+    assert '<option value="Bo Okafor">' in offered
+    assert '<option value="cy">Same Name' in offered
+    assert '<option value="dan">same name' in offered
+    assert "ann" not in offered
+    assert "Eve" not in offered
+
+
+@pytest.mark.parametrize(
+    ("field", "first", "last", "deputy", "why"),
+    [
+        ("last", "", "", "", "Choose the last day on which you are away."),
+        ("last", "", "2020-01-01", "", "This day is in the past."),
+        (
+            "last",
+            f"{SOON}",
+            f"{SOON - timedelta(days=2)}",
+            "",
+            "The last day must not be before the first day.",
+        ),
+        ("deputy", "", f"{SOON}", "ann", "You cannot stand in for yourself. Choose somebody else."),
+        (
+            "deputy",
+            "",
+            f"{SOON}",
+            "Bodo",
+            "Nobody here is called “Bodo”. Choose somebody from the list.",
+        ),
+        (
+            "deputy",
+            "",
+            f"{SOON}",
+            "Same Name",
+            "Several people here are called “Same Name”. Choose one from the list.",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_said_beside_the_field_and_everything_is_kept(
+    ann: httpx2.AsyncClient,
+    ctx: ServerContext,
+    workspace: str,
+    field: str,
+    first: str,
+    last: str,
+    deputy: str,
+    why: str,
+) -> None:
+    for name in ("cy", "dan"):
+        await ctx.directory.put_person(workspace, name, name="Same Name", email=None, role=Role.MEMBER)
+    sheet = await form(ann)
+    for name, text in (("first", first), ("last", last), ("deputy", deputy)):
+        sheet.fill(name, text)
+    refused = await send(ann, sheet)
+    assert refused.status_code == 422
+    page = Page(refused.text)
+    [again] = [each for each in page.sheets if each.action == "/me/away"]
+    assert again.sent() == {"first": [first], "last": [last], "deputy": [deputy]}
+    assert why in page.words
+    [refers] = [attrs for tag, attrs in page.tags if tag == "input" and attrs.get("id") == f"away-{field}"]
+    assert refers["aria-invalid"] == "true"
+    assert f'id="{refers["aria-describedby"]}"' in page.html
+    assert await ctx.directory.away(workspace) == {}
+
+
+async def test_the_form_says_what_a_deputy_cannot_answer(ann: httpx2.AsyncClient) -> None:
+    words = (await open_page(ann, "/me")).words
+    assert "Nobody can stand in for you where the policy requires you, or somebody of ops." in words
+    assert "wait until you are back" in words
 
 
 async def test_only_a_page_of_this_server_can_do_it(

@@ -292,3 +292,18 @@ async def test_every_width_passes_axe_and_never_scrolls_sideways(
             await expect(tab.locator(".row.open")).to_have_count(1)
             if row % 3 == 0:
                 assert await violations(tab) == []
+
+
+@pytest.mark.parametrize("size", [WIDE, {"width": 1_920, "height": 1_080}, {"width": 390, "height": 844}])
+async def test_the_buttons_that_decide_are_at_the_lower_edge_of_the_screen(
+    person: NewWindow, desk: LocalDesk, size: ViewportSize
+) -> None:
+    form = Approval.of("pay", {f"line {n}": n for n in range(60)}, risk="high")
+    question = await desk.post("Pay all of it?", form=form)
+    async with person("ann", viewport=size) as window:
+        tab = await window.new_page()
+        await listens(tab, "/" if size["width"] > 1_100 else f"/questions/{question.id}")
+        bar = tab.locator(".actions.sticky")
+        await expect(bar).to_be_visible()
+        edge = await bar.evaluate("(bar) => innerHeight - bar.getBoundingClientRect().bottom")
+        assert abs(edge) <= 1

@@ -94,7 +94,7 @@ async def test_few_clicks_are_enough(
         await tab.get_by_text("Bring in or hand over").click()
         await tab.get_by_label("Who (a person").fill("bob")
         await tab.get_by_role("button", name="Hand over").click()
-        await expect(tab.get_by_text("You set this aside")).to_be_visible()
+        await expect(tab.get_by_text("You handed this over to bob")).to_be_visible()
     assert (await desk.get(question.id)).added == ("bob",)
     kinds = [event.kind for event in await desk.history(question.id)]
     assert kinds == [

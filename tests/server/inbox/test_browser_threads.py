@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 from handraise import Approval
 from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
-from tests.server.inbox.chromium import NewWindow, complaints, listens
+from tests.server.inbox.chromium import NewWindow, complaints, decides_again, listens
 from tests.server.inbox.test_browser_undo import hide
 
 REFUND = Approval.of("refund", {"amount": 300})
@@ -41,6 +41,7 @@ async def test_an_open_page_tells_of_a_reply_and_approves_only_what_it_shows(
         await expect(ann.locator(".message.new")).to_have_count(2)
         await expect(ann.get_by_text("Customer 12.")).to_be_visible()
         await expect(ann.get_by_label("Reason")).to_have_value("they are right")
+        await decides_again(ann)
         await ann.get_by_role("button", name="Approve").click()
         await expect(ann.get_by_role("heading", name="Approved by you")).to_be_visible()
         assert (await desk.get(question.id)).decision

@@ -115,8 +115,71 @@ class TestBringingIn:
         assert question.id in await inbox(bob)
         assert "ann handed this over to you" in (await open_page(bob, here(question))).words
         mine = await open_page(ann, here(question))
-        assert "You set this aside" in mine.words
         assert mine.sheet().buttons, "they may still answer"
+
+    async def test_who_handed_it_over_is_called_by_name(
+        self, ann: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
+    ) -> None:
+        await ctx.directory.put_person(workspace, "maria", name="Maria Sol", email=None, role=Role.MEMBER)
+        question = await desk.post("Refund?", form=REFUND, recipients=["maria"])
+        await desk.hand_over(question.id, ["ann"], by="maria")
+        await desk.take(question.id, by="maria")
+        words = (await open_page(ann, here(question))).words
+        assert "Maria Sol handed this over to you" in words
+        assert "Maria Sol is on this until" in words
+
+    async def test_what_was_handed_over_is_called_so_everywhere(
+        self, ann: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
+    ) -> None:
+        await ctx.directory.put_person(workspace, "ben", name="Ben Okafor", email=None, role=Role.MEMBER)
+        question = await desk.post("Refund?", form=REFUND, recipients=["ann"])
+        assert (await press(ann, question, "hand over", people="ben, group:ops")).status_code == 303
+        said = "Handed over to Ben Okafor and the group ops"
+        assert said in (await open_page(ann, f"/?done={question.id}")).words
+        for path in ("/aside", "/?view=snoozed"):
+            page = await open_page(ann, path)
+            assert said in page.words, path
+            assert "for good" not in page.words
+        mine = (await open_page(ann, here(question))).words
+        assert "You handed this over to Ben Okafor and the group ops: it is not in your inbox." in mine
+        views = (await open_page(ann, "/")).words
+        assert "Set aside 1" in views
+        assert "Snoozed" not in views
+        await press(ann, question, "put back")
+        await press(ann, question, "not for me")
+        for path in ("/aside", f"/?done={question.id}", here(question)):
+            page = await open_page(ann, path)
+            assert "Handed over to" not in page.words.split("What happened so far")[0], path
+
+    @pytest.mark.parametrize("typed", ["Bob", "BEN OKAFOR", "Ben", "group:OPS", "Ops", "bob, Ben Okafor"])
+    @pytest.mark.parametrize("settings", [{"check_recipients": True}])
+    async def test_a_name_counts_without_its_case(
+        self,
+        ann: httpx2.AsyncClient,
+        desk: LocalDesk,
+        ctx: ServerContext,
+        issuer: Issuer,
+        workspace: str,
+        typed: str,
+    ) -> None:
+        await issuer.person(workspace, "bob", role=Role.MEMBER)
+        await ctx.directory.put_person(workspace, "ben", name="Ben Okafor", email=None, role=Role.MEMBER)
+        question = await desk.post("Refund?", form=REFUND, recipients=["ann"])
+        assert (await press(ann, question, "hand over", people=typed)).status_code == 303
+        meant = {"Bob": ("bob",), "group:OPS": ("group:ops",), "Ops": ("group:ops",)}
+        added = meant.get(typed, ("bob", "ben") if "," in typed else ("ben",))
+        assert (await desk.get(question.id)).added == added
+
+    @pytest.mark.parametrize("settings", [{"check_recipients": True}])
+    async def test_a_refusal_ends_with_one_mark(
+        self, ann: httpx2.AsyncClient, issuer: Issuer, workspace: str, desk: LocalDesk
+    ) -> None:
+        await issuer.person(workspace, "bob", role=Role.MEMBER)
+        question = await desk.post("Refund?", form=REFUND, recipients=["ann"])
+        refused = Page((await press(ann, question, "hand over", people="bobb")).text).words
+        assert "did you mean 'bob'?" in refused
+        assert "?." not in refused
+        assert "Not possible: name at least one" in Page((await press(ann, question, "bring in")).text).words
 
     @pytest.mark.parametrize(
         ("people", "why"),

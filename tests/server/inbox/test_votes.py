@@ -9,10 +9,12 @@ import pytest
 
 from handraise import Answered, Approval, Confirm, Responder
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.server import ServerContext
 from support.issuer import Issuer
+from tests.server.conftest import ORIGIN
 from tests.server.inbox.browser import Page, Sheet, open_page, send
 
 REFUND = Approval.of("refund", {"order": "A-7", "amount": 500}, editable=["amount"])
@@ -72,6 +74,33 @@ async def test_groups_are_counted_by_their_people(
     assert "cannot lead to an agreement" in (await open_page(ann, f"/questions/{question.id}")).words
     await ctx.directory.put_group(workspace, "ops", ["ann", "bob", "cid"])
     assert "cannot lead to an agreement" not in (await open_page(ann, f"/questions/{question.id}")).words
+
+
+async def test_a_group_that_is_too_small_is_named_before_anybody_has_voted(
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str
+) -> None:
+    await ctx.directory.put_group(workspace, "ops", ["ann"])
+    question = await desk.post("Go?", form=Confirm(), quorum=2, recipients=["group:ops"])
+    words = (await open_page(ann, f"/questions/{question.id}")).words
+    assert "Too few people may vote." in words
+    assert "An administrator has to add people to the group ops." in words
+    assert "cannot lead to an agreement" not in words
+    assert "change their vote" not in words
+
+
+async def test_a_rule_that_asks_for_more_people_than_a_group_has_names_the_group(
+    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str
+) -> None:
+    await ctx.directory.put_person(workspace, "cid", name="Cid", email=None, role=Role.MEMBER)
+    await ctx.directory.put_group(workspace, "ops", ["ann", "cid"])
+    rules = [{"name": "two", "when": "true", "then": {"require": {"people": ["group:ops"], "quorum": 2}}}]
+    made = await boss.put("/v1/policy", json={"rules": rules}, headers=ORIGIN)
+    assert made.status_code == 200, made.text
+    question = await desk.post("Go?", form=Approval.of("pay", {"amount": 1}))
+    assert "Too few people" not in (await open_page(ann, f"/questions/{question.id}")).words
+    await ctx.directory.put_group(workspace, "ops", ["ann"])
+    words = (await open_page(ann, f"/questions/{question.id}")).words
+    assert "An administrator has to add people to the group ops." in words
 
 
 async def test_page_says_who_is_still_needed(

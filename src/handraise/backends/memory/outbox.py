@@ -219,6 +219,15 @@ class MemoryOutbox:
         ]
         return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
 
+    async def retrying(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
+        """What is tried again; see the port."""
+        found = [
+            each
+            for each in self._deliveries.values()
+            if each.workspace == workspace and each.is_retried and self._is_pending(each)
+        ]
+        return sorted(found, key=lambda each: (each.created_at, each.id))[:limit]
+
     async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
         """Try again what failed; see the port."""
         delivery = self._deliveries.get(Ref(workspace, delivery_id))
@@ -229,9 +238,12 @@ class MemoryOutbox:
         return True
 
     def _may_retry(self, delivery: Delivery) -> bool:
+        failed = delivery.status is DeliveryStatus.FAILED and not delivery.stale
+        return failed and self._is_pending(delivery)
+
+    def _is_pending(self, delivery: Delivery) -> bool:
         question = self._store.peek(delivery.question)
-        pending = question is not None and question.status is Status.PENDING
-        return pending and delivery.status is DeliveryStatus.FAILED and not delivery.stale
+        return question is not None and question.status is Status.PENDING
 
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """A question's deliveries; see the port."""

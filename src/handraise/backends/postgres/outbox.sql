@@ -298,6 +298,16 @@ where d.workspace = :workspace and d.status = 'failed' and not d.stale and q.sta
 order by d.created_at desc, d.id desc
 limit :limit;
 
+-- name: retried_deliveries
+-- The deliveries whose last try failed and that are tried again, of questions that still wait, the oldest first.
+select d.*
+from handraise.deliveries as d
+join handraise.questions as q on q.workspace = d.workspace and q.id = d.question_id
+where d.workspace = :workspace and d.due_at is not null and d.status in ('queued', 'unknown') and d.problem is not null
+    and not d.stale and q.status = 'pending'
+order by d.created_at, d.id
+limit :limit;
+
 -- name: retry_delivery
 -- Try a delivery that failed again, as if it were new.
 update handraise.deliveries as d

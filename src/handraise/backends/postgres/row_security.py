@@ -13,6 +13,11 @@ from handraise.model.errors import UnsafeStore
 APP_ROLE = "handraise_app"
 """The role that owns nothing. A login that is not bound by row-level security takes it for every transaction."""
 
+_OWNER = (
+    "This role owns the tables. Log in as the role of the servers instead: deploy/postgres/roles.sql makes "
+    "handraise_server. Or, to use this one:"
+)
+
 STATEMENTS = load_statements("handraise.backends.postgres", "row_security.sql")
 
 
@@ -33,8 +38,10 @@ async def checked_row_security(pool: Pool) -> RowSecurity:
             async with transaction(acquired, f"{row_security.begin}; set local enable_seqscan = off"):
                 await _check(acquired)
         except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
+            owns = login["loophole"] is not None and not login["bypasses"]
+            instead = f"{_OWNER} " if owns else ""
             raise UnsafeStore(
-                f"PostgreSQL cannot keep workspaces apart for {login['name']}: {error}. In this database, as its "
+                f"PostgreSQL cannot keep workspaces apart for {login['name']}: {error}. {instead}In this database, as its "
                 f"owner or an administrator, run: create role {APP_ROLE} nologin (unless it is there); "
                 f"grant {APP_ROLE} to {login['name']}; select handraise.allow_app();"
             ) from error

@@ -182,6 +182,11 @@ class SqlOutbox:
         rows = await self._executor.fetch(workspace, "failed_deliveries", limit=limit)
         return [stored_delivery(row) for row in rows]
 
+    async def retrying(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
+        """What is tried again; see the port."""
+        rows = await self._executor.fetch(workspace, "retried_deliveries", limit=limit)
+        return [stored_delivery(row) for row in rows]
+
     async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
         """Try again what failed; see the port."""
 

@@ -30,7 +30,6 @@ from handraise.channels.email.mail_body import (
     render_text,
 )
 from handraise.channels.email.mail_texts import on_replying, only_on_the_page, subject_of
-from handraise.channels.email.mailbox import mailbox_reader
 from handraise.channels.email.mime import build_mail, id_host
 from handraise.channels.email.reply_address import ReplyAddress, ReplyAddresses, Token
 from handraise.channels.email.reply_parser import Marks, fresh_text
@@ -103,6 +102,8 @@ async def open_email(
     )
     async with AsyncExitStack() as stack:
         if imap is not None:
+            from handraise.channels.email.mailbox import mailbox_reader  # noqa: PLC0415 -- only where it is wanted
+
             reader = mailbox_reader(imap, channel.take, tokens=imap_tokens, verify=verify)
             await stack.enter_async_context(reader)
         yield channel
@@ -137,6 +138,11 @@ class Email:
         self._now = now
         self._told: OrderedDict[str, None] = OrderedDict()
         self._tellings: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether mails may be posted here: there is a secret."""
+        return self._inbound_secret is not None
 
     def rate_limit_key(self, to: Json) -> str | None:
         """What delivers the mails, which is the same for everybody."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from handraise.channels.email.server_urls import MailServer
@@ -17,6 +18,8 @@ try:
     import aiosmtplib
 except ImportError as error:
     raise MissingExtra("aiosmtplib", "email") from error
+
+_log = logging.getLogger(__name__)
 
 _CONNECT_WITHIN = 10.0
 _DATA_WITHIN = 60.0
@@ -48,6 +51,7 @@ class SmtpRelay:
         self._server = server
         self._tokens = tokens
         self._verify = verify
+        self._is_unusable = False
 
     @property
     def rate_limit_key(self) -> str:
@@ -56,25 +60,44 @@ class SmtpRelay:
 
     async def hand_over(self, letter: bytes, *, sender: str, to: str) -> str | None:
         """Hand a mail over. Before the mail itself is on its way, every failure means that it did not arrive."""
-        async with self._connected() as client:
+        async with self._connected(self._sign_in_and_log) as client:
             await _hand_over(client, letter, sender=sender, to=to)
         return None
 
     async def check(self, *, sender: str) -> str:
         """Connect and sign in as for a mail; raises `NotSent` if that fails."""
         del sender
-        async with self._connected():
+        async with self._connected(self._sign_in):
             return f"{self._server.host} accepts this sender's connection"
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[aiosmtplib.SMTP]:
-        client = await self._sign_in()
+    async def _connected(
+        self, sign_in: Callable[[], Awaitable[aiosmtplib.SMTP]]
+    ) -> AsyncIterator[aiosmtplib.SMTP]:
+        client = await sign_in()
         try:
             yield client
             with suppress(aiosmtplib.SMTPException, OSError):
                 await client.quit(timeout=_GOODBYE_WITHIN)
         finally:
             client.close()
+
+    async def _sign_in_and_log(self) -> aiosmtplib.SMTP:
+        """A connection. The first time that there is none, the log says so: mails are tried again for days."""
+        try:
+            client = await self._sign_in()
+        except NotSent as error:
+            if not self._is_unusable:
+                _log.warning(
+                    "no mail can be sent through %s (%s); trying again",
+                    self._server.host,
+                    error,
+                    extra={"event": "channel_unreachable"},
+                )
+            self._is_unusable = True
+            raise
+        self._is_unusable = False
+        return client
 
     async def _sign_in(self) -> aiosmtplib.SMTP:
         """A connection. If the server refuses a token, another one is tried once."""

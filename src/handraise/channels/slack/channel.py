@@ -92,6 +92,11 @@ class Slack(ChatChannel[str, str]):
         self._secret = signing_secret
         self._incoming = InteractionHandler(api, replies, self._tasks)
 
+    @property
+    def takes_requests(self) -> bool:
+        """Whether Slack posts to us: there is a secret. Otherwise we ask for what people do."""
+        return self._secret is not None
+
     async def take_from_socket(self, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Take what came over a connection that we opened to Slack."""
         return await self._take(payload, SOCKET)

@@ -26,6 +26,8 @@ TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 """What the token of a bot looks like: its id, and a secret."""
 _WITHIN = 10.0
 _CONNECT_WITHIN = 5.0
+_NAME_WITHIN = 3.0
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _FINAL = frozenset({400, 403})
 """Errors that Telegram would repeat, however often it is asked. A wrong token (401, 404) can be corrected."""
 
@@ -39,6 +41,7 @@ class BotApi:
         self._url = url.rstrip("/")
         self.bot = int(token.partition(":")[0])
         """Our own user id."""
+        self._name: str | None = None
 
     async def call(self, method: str, body: Mapping[str, Any], *, within: float = _WITHIN) -> Any:
         """Call a method, and return its result; raises `NotSent`."""
@@ -49,6 +52,16 @@ class BotApi:
             timeout=httpx2.Timeout(within, connect=_CONNECT_WITHIN),
         )
         return await self._result(request, method)
+
+    async def bot_name(self) -> str:
+        """The name under which people find the bot, without its @; raises `NotSent`. It is asked for once."""
+        if self._name is None:
+            match await self.call("getMe", {}, within=_NAME_WITHIN):
+                case {"username": str(name)} if _NAME.fullmatch(name):
+                    self._name = name
+                case _:
+                    raise NotSent("Telegram did not say what the bot is called")
+        return self._name
 
     async def send_file(
         self, kind: Literal["photo", "document"], chat: int, file: SentFile, *, reply_to: object

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from handraise.channels.account_links import BotAddress
 from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies
@@ -87,6 +88,16 @@ class Telegram(ChatChannel[int, int]):
         self._references = references
         self._secret = None if webhook_secret is None else webhook_secret.encode()
         self._incoming = InteractionHandler(api, replies, references, base_url)
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether Telegram posts to us: there is a secret. Otherwise we ask for what people do."""
+        return self._secret is not None
+
+    async def bot_address(self) -> BotAddress:
+        """See `handraise.channels.account_links.NamedBot`."""
+        name = await self._api.bot_name()
+        return BotAddress(f"@{name}", f"https://t.me/{name}")
 
     async def take_from_poll(self, update: Mapping[str, Any]) -> None:
         """Take what Telegram gave us when we asked."""

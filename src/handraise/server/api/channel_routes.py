@@ -39,6 +39,9 @@ async def _pass_on(request: Request, receive: _Receive | None) -> Response:
     return Response(response.body, status_code=response.status, media_type=response.content_type)
 
 
-def inbound_address(ctx: ServerContext, channel: str) -> str:
-    """The URL for a channel's inbound requests."""
+def inbound_address(ctx: ServerContext, channel: str) -> str | None:
+    """The URL for a channel's inbound requests; None if it takes none, or none without a secret that is not set."""
+    found = ctx.channels.get(channel)
+    if not hasattr(found, "receive") or not getattr(found, "takes_requests", True):
+        return None
     return f"{ctx.settings.base_url}/v1/channels/{channel}/inbound"

@@ -36,6 +36,7 @@ from handraise.wire.config_records import (
     ConfigResultRecord,
     PutRetention,
     RetentionRecord,
+    StaffingRecord,
 )
 
 router = APIRouter(prefix="/v1", tags=["administration"], route_class=ConditionalRoute)
@@ -77,7 +78,8 @@ async def put_config(
     if not dry_run:
         await run_plan(plan)
     changes = tuple(ConfigChangeRecord(**asdict(each)) for each in plan.changes)
-    return reply(ConfigResultRecord(applied=not dry_run, changes=changes))
+    warnings = tuple(map(StaffingRecord.of, plan.staffing))
+    return reply(ConfigResultRecord(applied=not dry_run, changes=changes, warnings=warnings))
 
 
 @router.get("/retention", response_model=RetentionRecord)

@@ -47,6 +47,7 @@ TEMPLATES.policies["ext.i18n.trimmed"] = True
 TEMPLATES.filters["visible"] = visible
 TEMPLATES.filters["visible_line"] = visible_line
 TEMPLATES.filters["grouped"] = grouped
+TEMPLATES.filters["sentence"] = lambda text: text if text.endswith((".", "?", "!", "…")) else f"{text}."
 TEMPLATES.globals["time_zone"] = lambda: current_locale().time_zone
 TEMPLATES.globals["now"] = lambda: datetime.now(UTC).isoformat()
 

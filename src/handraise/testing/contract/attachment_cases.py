@@ -194,6 +194,13 @@ class AttachmentCases(ContractFixtures):
             await desk.post("Go?", key="k", attachments=[other])
         assert [each.field for each in conflict.value.differences] == ["attachments"]
 
+    async def test_questions_of_a_topic_with_other_files_are_asked_by_themselves(self, desk: Desk) -> None:
+        files = [await desk.attach(name.encode(), name=f"{name}.txt") for name in ("one", "two")]
+        first, second, third = [
+            await desk.post("Which rate?", topic="rate", attachments=[files[place]]) for place in (0, 1, 0)
+        ]
+        assert (first.follows, second.follows, third.follows) == (None, None, first.id)
+
     async def test_a_reply_has_files(self, desk: Desk) -> None:
         question = await desk.post("Refund?", form=Approval.of("refund"), replies="program")
         await desk.ask_back(question.id, "Which invoice?", by="ana")

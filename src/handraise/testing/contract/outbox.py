@@ -363,6 +363,31 @@ class OutboxContract(CallbackCases):
         [found] = await ports.outbox.deliveries(question.ref)
         assert (found.due_at, found.problem, found.status) == (clock.now() + _HOUR, "busy", "queued")
 
+    async def test_what_is_tried_again_is_listed_while_its_question_waits(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1", "d-2", "d-3", "d-4", "d-5")
+        assert await ports.outbox.retrying(workspace, limit=9) == [], "nothing was tried"
+        results: dict[str, tuple[DeliveryStatus, str | None, timedelta | None]] = {
+            "d-1": (DeliveryStatus.QUEUED, "no connection", _HOUR),
+            "d-2": (DeliveryStatus.UNKNOWN, "no answer", _HOUR),
+            "d-3": (DeliveryStatus.UNKNOWN, "no answer", None),
+            "d-4": (DeliveryStatus.FAILED, "no such user", None),
+            "d-5": (DeliveryStatus.SENT, None, None),
+        }
+        for each in await ports.outbox.take(workspace, **_ALL):
+            status, problem, again = results[each.id]
+            await ports.outbox.record([Try(delivery=each, status=status, problem=problem, again_after=again)])
+        found = await ports.outbox.retrying(workspace, limit=9)
+        assert [(each.id, each.problem) for each in found] == [
+            ("d-1", "no connection"),
+            ("d-2", "no answer"),
+        ]
+        assert [each.id for each in await ports.outbox.retrying(workspace, limit=1)] == ["d-1"]
+        assert await ports.outbox.retrying(f"{workspace}-2", limit=9) == []
+        await _answered(ports, question)
+        assert await ports.outbox.retrying(workspace, limit=9) == [], "nobody needs it any more"
+
     async def test_what_failed_is_listed_and_tried_again_once(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:

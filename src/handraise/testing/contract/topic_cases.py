@@ -103,11 +103,6 @@ class TopicCases(ContractFixtures):
         await desk.answer(first.id, "19", by="ana")
         assert (await desk.get(second.id)).status == "pending"
 
-    async def test_other_files_are_asked_by_themselves(self, desk: Desk) -> None:
-        files = [await desk.attach(name.encode(), name=f"{name}.txt") for name in ("one", "two")]
-        first, second, third = [await _rate(desk, attachments=[files[place]]) for place in (0, 1, 0)]
-        assert (first.follows, second.follows, third.follows) == (None, None, first.id)
-
     @promise("P11")
     async def test_an_asker_never_answers_its_own_question_by_another_one(
         self, backend: Backend, workspace: str

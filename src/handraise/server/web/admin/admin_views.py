@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,8 +175,12 @@ def confirm_page(
     button: str,
     back: str,
     kept: Mapping[str, str] | None = None,
+    left: Sequence[str] = (),
 ) -> Response:
-    """Ask whether something is meant that cannot be undone. The form comes back with `sure`."""
+    """Ask whether something is meant that cannot be undone. The form comes back with `sure`.
+
+    `left` are sentences about what then needs somebody else.
+    """
     return admin_page(
         "confirm",
         admin,
@@ -187,6 +191,7 @@ def confirm_page(
         button=button,
         back=back,
         kept=dict(kept or {}),
+        left=left,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -35,8 +37,9 @@ from handraise.server.api.etags import etag_of
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.admin.admin_views import admin_page, field_problems, to
+from handraise.server.web.admin.channel_troubles import MOST_RETRIED, troubles_of
 from handraise.server.web.admin.people_pages import Done
-from handraise.server.web.inbox.page_texts import since
+from handraise.server.web.inbox.page_texts import since, when
 from handraise.server.web.pages import PageRoute
 from handraise.wire.delivery_records import PutAddress
 
@@ -46,6 +49,8 @@ TESTER = "handraise-test"
 """Who asks the question of a test."""
 MOST_FAILED = 200
 _TEST_LASTS = 3_600
+_TRIED_WITHIN = 3.0
+_LOOK_EVERY = 0.05
 _SETTINGS = {
     "email": "HANDRAISE_EMAIL_SMTP_URL",
     "slack": "HANDRAISE_SLACK_BOT_TOKEN",
@@ -88,7 +93,8 @@ async def show_channels(
     ctx: Context, admin: CurrentAdmin, test: Annotated[str, Query(max_length=200)] = "", done: Done = ""
 ) -> Response:
     """Show the channels of this server, and what came of the last test."""
-    addresses = await ctx.outbox.addresses(admin.workspace)
+    addresses, now = await ctx.outbox.addresses(admin.workspace), datetime.now(UTC)
+    troubles = await troubles_of(ctx, admin.workspace)
     failed = Counter(each.channel for each in await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED))
     mine = {each.channel for each in addresses if each.recipient == admin.person.id}
     return admin_page(
@@ -100,11 +106,18 @@ async def show_channels(
             {
                 "name": channel_name(name),
                 "failed": failed[name],
+                "trouble": None
+                if (trouble := troubles.get(name)) is None
+                else {
+                    "number": trouble.number,
+                    "since": since(trouble.since, now),
+                    "problem": visible_line(trouble.problem),
+                },
                 "addresses": sum(each.channel == name for each in addresses),
                 "reaches_me": name in mine,
-                "inbound": inbound_address(ctx, name) if hasattr(channel, "receive") else None,
+                "inbound": inbound_address(ctx, name),
             }
-            for name, channel in sorted(ctx.channels.items())
+            for name in sorted(ctx.channels)
         ],
         off=[
             (channel_name(name), setting) for name, setting in _SETTINGS.items() if name not in ctx.channels
@@ -128,6 +141,9 @@ async def test_channels_here(ctx: Context, admin: CurrentAdmin) -> Response:
         recipients=[admin.person.id],
         expires_in=_TEST_LASTS,
     )
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_TRIED_WITHIN):
+            await _tried(ctx, question.ref)
     return RedirectResponse(f"/admin/channels?test={quote(question.id, safe='')}#test", 303)
 
 
@@ -238,26 +254,31 @@ async def put_routing_here(
 async def show_failed(ctx: Context, admin: CurrentAdmin, done: Done = "") -> Response:
     """Show the messages that did not arrive and are about a question that still waits."""
     found, now = await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED), datetime.now(UTC)
+    retried = await ctx.outbox.retrying(admin.workspace, limit=MOST_RETRIED)
     return admin_page(
         "deliveries",
         admin,
         "deliveries",
         done=done,
-        deliveries=[
-            {
-                "id": each.id,
-                "question": f"/questions/{quote(each.question_id, safe='')}",
-                "recipient": recipient_name(each.recipient),
-                "channel": channel_name(each.channel),
-                "problem": visible_line(each.problem or ""),
-                "at": since(each.created_at, now),
-                "tries": each.tries,
-                "is_on": each.channel in ctx.channels,
-            }
-            for each in found
-        ],
+        deliveries=[_shown(ctx, each, now) for each in found],
+        retried=[_shown(ctx, each, now) for each in retried],
         most=MOST_FAILED,
+        most_retried=MOST_RETRIED,
     )
+
+
+def _shown(ctx: ServerContext, delivery: Delivery, now: datetime) -> dict[str, Any]:
+    return {
+        "id": delivery.id,
+        "question": f"/questions/{quote(delivery.question_id, safe='')}",
+        "recipient": recipient_name(delivery.recipient),
+        "channel": channel_name(delivery.channel),
+        "problem": visible_line(delivery.problem or ""),
+        "at": since(delivery.created_at, now),
+        "next": None if delivery.due_at is None else when(delivery.due_at, now),
+        "tries": delivery.tries,
+        "is_on": delivery.channel in ctx.channels,
+    }
 
 
 @pages.post("/admin/deliveries/retry")
@@ -272,6 +293,15 @@ async def retry_here(ctx: Context, admin: CurrentAdmin, *, delivery: Text = "") 
         for each in await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED):
             await ctx.outbox.retry(admin.workspace, each.id, by=admin.person.id)
     return to("/admin/deliveries", "retried")
+
+
+async def _tried(ctx: ServerContext, question: Ref) -> None:
+    """Wait until every message about a question was tried once, so that the page can say what came of it."""
+    while True:
+        found = await ctx.outbox.deliveries(question)
+        if found and all(each.problem or each.status is not DeliveryStatus.QUEUED for each in found):
+            return
+        await asyncio.sleep(_LOOK_EVERY)
 
 
 async def _test(ctx: ServerContext, admin: PersonCaller, question_id: str) -> dict[str, Any] | None:
@@ -290,7 +320,9 @@ async def _test(ctx: ServerContext, admin: PersonCaller, question_id: str) -> di
         "lines": [
             {
                 "channel": channel_name(each.channel),
-                "standing": gettext(_STANDINGS[each.status]),
+                "standing": gettext("being tried again")
+                if each.is_retried
+                else gettext(_STANDINGS[each.status]),
                 "level": _level(each),
                 "problem": visible_line(each.problem or ""),
             }

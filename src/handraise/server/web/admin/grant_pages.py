@@ -10,12 +10,15 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from handraise.model.json_values import text_problem
+from handraise.model.people import KEY_PREFIXES
 from handraise.model.visible import visible_line
-from handraise.presentation.names import person_name
+from handraise.model.workspace_quotas import ALL_AGENTS, WorkspaceQuotas
+from handraise.presentation.names import display_name, person_name
 from handraise.presentation.translation import gettext, grouped
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentAdmin
+from handraise.server.context import ServerContext
 from handraise.server.web.admin.admin_views import admin_page, to
 from handraise.server.web.admin.people_pages import PER_PAGE, After, Done
 from handraise.server.web.inbox.name_links import agent_href, tool_href
@@ -26,6 +29,7 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PATH = "/admin/grants"
 _KILO = 1_000
+_MOST_AGENTS = 500
 
 
 @pages.get(PATH)
@@ -83,6 +87,7 @@ async def show_limits(ctx: Context, admin: CurrentAdmin) -> Response:
     """Show the quotas and sizes of this server, and the settings that change them."""
     settings = ctx.settings
     stats = await ctx.store.queue_stats(admin.workspace)
+    quotas = await ctx.policies.quotas(admin.workspace)
     forever, days = gettext("for ever"), gettext("{count} days")
     keep = settings.keep_settled_days
     return admin_page(
@@ -90,10 +95,18 @@ async def show_limits(ctx: Context, admin: CurrentAdmin) -> Response:
         admin,
         "limits",
         pending=max(stats.pending.values(), default=0),
-        quota=settings.pending_quota,
+        quotas=[
+            {
+                "agent": display_name(agent),
+                "pending": await ctx.store.count_pending(admin.workspace, agent),
+                **_quota(ctx, quotas, agent),
+            }
+            for agent in await _agents(ctx, admin.workspace, quotas)
+        ],
+        other=_quota(ctx, quotas, ALL_AGENTS),
         rows=[
             (
-                gettext("Pending questions of a workspace"),
+                gettext("Pending questions of an agent"),
                 grouped(settings.pending_quota) if settings.pending_quota else gettext("no limit"),
                 "HANDRAISE_PENDING_QUOTA",
             ),
@@ -127,3 +140,24 @@ async def show_limits(ctx: Context, admin: CurrentAdmin) -> Response:
             (gettext("Address of this server"), settings.base_url, "HANDRAISE_PUBLIC_URL"),
         ],
     )
+
+
+async def _agents(ctx: ServerContext, workspace: str, quotas: WorkspaceQuotas) -> list[str]:
+    """The agents that have a key or a quota of their own, in order."""
+    keys = await ctx.directory.keys(workspace, after=None, limit=_MOST_AGENTS)
+    asking = {
+        each.agent
+        for each in keys
+        if each.revoked_at is None and not each.agent.startswith(tuple(KEY_PREFIXES))
+    }
+    return sorted({*quotas.agents, *asking})[:_MOST_AGENTS]
+
+
+def _quota(ctx: ServerContext, quotas: WorkspaceQuotas, agent: str) -> dict[str, str]:
+    """The quota of an agent that is in force, and what sets it."""
+    most = quotas.of(agent, ctx.settings.pending_quota or None)
+    if agent in quotas.agents:
+        source = "quotas: agents"
+    else:
+        source = "HANDRAISE_PENDING_QUOTA" if quotas.pending is None else "quotas: pending"
+    return {"most": gettext("no limit") if most is None else grouped(most), "source": source}

@@ -12,10 +12,12 @@ from starlette.responses import Response
 
 from handraise.desk.everybody import everybody
 from handraise.desk.rule_suspensions import suspended_rules
+from handraise.desk.workspace_shortages import staffing_in
 from handraise.model.identities import AgentKey, Person
 from handraise.model.visible import visible_line
+from handraise.policies.rules import parse_policy
 from handraise.presentation.error_text import error_text
-from handraise.presentation.names import channel_name
+from handraise.presentation.names import channel_name, listed, recipient_name
 from handraise.presentation.stop_text import stop_title
 from handraise.presentation.translation import gettext, ngettext
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
@@ -23,7 +25,9 @@ from handraise.server.context import ServerContext
 from handraise.server.rota_refresh import warnings_of
 from handraise.server.web.admin.admin_views import admin_page
 from handraise.server.web.admin.channel_pages import MOST_FAILED
+from handraise.server.web.admin.channel_troubles import troubles_of
 from handraise.server.web.admin.group_pages import href_of as group_href
+from handraise.server.web.inbox.page_texts import since
 from handraise.server.web.pages import PageRoute
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -60,7 +64,9 @@ async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
         notices=[
             *await _stops(ctx, admin),
             *await _failed(ctx, admin),
+            *await _retried(ctx, admin),
             *await _suspended(ctx, admin),
+            *await _understaffed(ctx, admin),
             *await _rotas(ctx, admin),
             *await _safety(ctx, admin, people),
             *_unused(usable),
@@ -127,6 +133,27 @@ async def _failed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
     return notices
 
 
+async def _retried(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    """The channels through which messages do not get out at the moment."""
+    now = datetime.now(UTC)
+    return [
+        Notice(
+            "loud",
+            ngettext(
+                "{count} message through {channel} is being tried again",
+                "{count} messages through {channel} are being tried again",
+                each.number,
+            ).format(count=each.number, channel=channel_name(each.channel)),
+            gettext("First tried {when}: {problem}").format(
+                when=since(each.since, now).text, problem=visible_line(each.problem)
+            ),
+            "/admin/deliveries",
+            gettext("See what is tried again"),
+        )
+        for each in (await troubles_of(ctx, admin.workspace)).values()
+    ]
+
+
 async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
     return [
         Notice(
@@ -137,6 +164,33 @@ async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
             gettext("See the policy"),
         )
         for each in suspended_rules(await ctx.policies.current(admin.workspace))
+    ]
+
+
+async def _understaffed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    """The rules for which there are not enough people."""
+    current = await ctx.policies.current(admin.workspace)
+    if current is None:
+        return []
+    policy = parse_policy(current.version.document)
+    title = gettext("Nobody can fulfil the rule {name}")
+    need = gettext("It asks {names}: {needed} must agree, and {there} could.")
+    return [
+        Notice(
+            "bad",
+            title.format(name=visible_line(each.rule)),
+            need.format(
+                needed=each.needed,
+                names=listed([recipient_name(name) for name in each.names])
+                if each.names
+                else gettext("all people here"),
+                there=each.there,
+            ),
+            "/policy",
+            gettext("See the policy"),
+        )
+        for each in await staffing_in(ctx.directory, admin.workspace, policy)
+        if each.is_short
     ]
 
 

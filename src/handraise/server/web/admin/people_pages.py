@@ -10,13 +10,14 @@ import pydantic
 from fastapi import APIRouter, Form, Query
 from starlette.responses import Response
 
+from handraise.desk.departures import MOST_QUESTIONS, Departure, departure_of
 from handraise.model.errors import InvalidRequest, NotFound, PermissionDenied, PreconditionFailed
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import text_problem
 from handraise.model.visible import visible_line
 from handraise.presentation.error_text import error_text
-from handraise.presentation.names import person_name
-from handraise.presentation.translation import gettext, gettext_noop
+from handraise.presentation.names import listed, person_name, recipient_name
+from handraise.presentation.translation import gettext, gettext_noop, ngettext
 from handraise.server.api.admin_routes import (
     PersonId,
     disable_person,
@@ -225,6 +226,7 @@ async def disable_person_here(
             action=f"{href_of(person_id)}/disable",
             button=gettext("Disable"),
             back=href_of(person_id),
+            left=_left(await departure_of(ctx, found)),
         )
     try:
         await disable_person(ctx, admin, person_id)
@@ -258,12 +260,34 @@ async def remove_person_here(
             action=f"{href_of(person_id)}/remove",
             button=gettext("Remove"),
             back=href_of(person_id),
+            left=_left(await departure_of(ctx, found)),
         )
     try:
         await remove_person(ctx, admin, person_id)
     except PermissionDenied as refusal:
         return await _person_page(ctx, admin, found, problems={"": error_text(str(refusal))}, status=403)
     return to(PATH, "removed")
+
+
+def _left(found: Departure) -> list[str]:
+    """What needs somebody else without a person, in sentences."""
+    sentences = []
+    if number := len(found.questions):
+        questions = ngettext(
+            "{count} question that nobody else can answer",
+            "{count} questions that nobody else can answer",
+            number,
+        )
+        count = gettext("{count} or more").format(count=number) if number >= MOST_QUESTIONS else number
+        sentences.append(questions.format(count=count))
+    sentences += [
+        gettext("the rule {name}, which nobody could fulfil any more").format(name=visible_line(each.rule))
+        for each in found.rules
+    ]
+    if found.deputy_of:
+        people = listed([recipient_name(each) for each in found.deputy_of])
+        sentences.append(gettext("answering while these are away: {names}").format(names=people))
+    return sentences
 
 
 def href_of(person_id: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import quote
 from zoneinfo import available_timezones
@@ -13,12 +13,9 @@ from zoneinfo import available_timezones
 from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
-from handraise.model.away import Away
 from handraise.model.errors import InvalidRequest
-from handraise.model.identities import Person, Role, Session
+from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
-from handraise.presentation.away_text import first_moment
-from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import (
     find_time_zone,
     gettext,
@@ -32,12 +29,13 @@ from handraise.server.api.away_routes import come_back, go_away
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.active_grants import active_grants
+from handraise.server.web.inbox.away_form import AwayForm, deputies, read_away
 from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.connect_pages import connectable, reached_at
 from handraise.server.web.inbox.own_hours import DAYS, own_hours
 from handraise.server.web.inbox.page_texts import When, since, when
 from handraise.server.web.inbox.passkey_pages import passkey_section
-from handraise.server.web.pages import PageRoute, live_page, message
+from handraise.server.web.pages import PageRoute, live_page
 from handraise.server.web.sign_in import SessionId, end_one, sessions_of
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -47,7 +45,6 @@ _SIGN_IN_METHODS = {
     "sign-in": gettext_noop("by a sign-in link"),
     "oidc": gettext_noop("through your organisation"),
 }
-_MOST_PROPOSED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +61,14 @@ class OtherSession:
 @pages.get("/me")
 async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
     """Show who you are, and the notification switches of this browser."""
+    return await _show(ctx, caller, AwayForm())
+
+
+async def _show(ctx: ServerContext, caller: PersonCaller, form: AwayForm, *, status: int = 200) -> Response:
     person, session, now = caller.person, caller.session, datetime.now(UTC)
     return live_page(
         "inbox/account.html",
+        status=status,
         person=person,
         groups=sorted(map(visible_line, person.groups)),
         is_admin=person.role is Role.ADMIN,
@@ -82,7 +84,8 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         reached=await reached_at(ctx, caller),
         connectable=connectable(ctx),
         today=local_time(now).date().isoformat(),
-        colleagues=await _colleagues(ctx, person),
+        away_form=form,
+        deputies=await deputies(ctx, person),
         passkeys=await passkey_section(ctx, caller),
         grants=await active_grants(ctx, caller),
         sessions=[_other_session(each, now) for each in await _other_sessions(ctx, caller)],
@@ -117,17 +120,16 @@ async def go_away_here(
     deputy: Annotated[str, Form(max_length=200)] = "",
 ) -> Response:
     """Say that you are away from the first to the last day, and who answers for you."""
-    now = datetime.now(UTC)
-    try:
-        begins = first_moment(date.fromisoformat(first)) if first else now
-        ends = first_moment(date.fromisoformat(last) + timedelta(days=1))
-    except (ValueError, OverflowError):
-        return _not_away(gettext("Give the last day on which you are away."))
-    away = Away(starts=max(begins, now), until=ends, deputy=deputy.strip() or None)
+    form = AwayForm(first=first, last=last, deputy=deputy)
+    away = await read_away(ctx, caller.person, form)
+    if isinstance(away, AwayForm):
+        return await _show(ctx, caller, away, status=422)
     try:
         await go_away(ctx, caller.person, away, by=caller.person.id)
-    except InvalidRequest as invalid:
-        return _not_away("; ".join(error_text(each.message) for each in invalid.problems))
+    except InvalidRequest:  # everything else was looked at before
+        why = gettext("Nobody here is called “{name}”. Choose somebody from the list.")
+        problems = {"deputy": why.format(name=visible_line(deputy.strip()))}
+        return await _show(ctx, caller, replace(form, problems=problems), status=422)
     return RedirectResponse("/me#away", 303)
 
 
@@ -136,12 +138,6 @@ async def come_back_here(ctx: Context, caller: CurrentPerson) -> Response:
     """Say that you are back."""
     await come_back(ctx, caller.person, by=caller.person.id)
     return RedirectResponse("/", 303)
-
-
-def _not_away(why: str) -> Response:
-    return message(
-        gettext("That is not a period"), why, status=422, lead=("/me#away", gettext("Back to your settings"))
-    )
 
 
 @pages.post("/me/sessions/end-others")
@@ -181,13 +177,6 @@ def _time_zones() -> Sequence[str]:
         "Pacific",
     )
     return ("UTC", *sorted(name for name in available_timezones() if name.startswith(regions)))
-
-
-async def _colleagues(ctx: ServerContext, person: Person) -> list[str]:
-    """Who is in a group with this person, to be proposed as a deputy."""
-    groups = await ctx.directory.groups(person.workspace) if person.groups else {}
-    together = {name for group in person.groups for name in groups.get(group, ())}
-    return sorted(visible_line(name) for name in together - {person.id})[:_MOST_PROPOSED]
 
 
 async def _other_sessions(ctx: ServerContext, caller: PersonCaller) -> list[Session]:

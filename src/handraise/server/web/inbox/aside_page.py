@@ -17,6 +17,7 @@ from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
+from handraise.server.web.inbox.handed_over import handed_over
 from handraise.server.web.inbox.name_links import agent_href
 from handraise.server.web.inbox.page_texts import When, waited_since, when
 from handraise.server.web.inbox.question_kind import kind_in_words
@@ -42,6 +43,8 @@ class AsideRow:
     waited: When
     until: When | None
     """When it comes back by itself."""
+    handed: str | None
+    """Whom it was handed over to, in a sentence."""
 
 
 @pages.get("/aside")
@@ -55,17 +58,18 @@ async def show_aside(request: Request, ctx: Context, caller: CurrentPerson) -> R
     except ValueError:
         found = Page([], None)  # the address continues from a place at which no page ended
     now = datetime.now(UTC)
+    handed = await handed_over(ctx, found.items, caller.person.id, now)
     return live_page(
         "inbox/aside.html",
         person=caller.person,
         here=query_of_list(request),
-        rows=[_row(question, caller.person.id, now) for question in found.items],
+        rows=[_row(each, handed.get(each.id), caller.person.id, now) for each in found.items],
         first="/aside" if after else None,
         more=f"/aside?{urlencode({'after': found.next})}" if found.next else None,
     )
 
 
-def _row(question: Question, me: str, now: datetime) -> AsideRow:
+def _row(question: Question, handed: str | None, me: str, now: datetime) -> AsideRow:
     until = next((each.until for each in question.aside if each.person == me), None)
     return AsideRow(
         id=question.id,
@@ -77,4 +81,5 @@ def _row(question: Question, me: str, now: datetime) -> AsideRow:
         what=kind_in_words(question.form),
         waited=waited_since(question.asked_at, now),
         until=None if until is None else when(until, now),
+        handed=handed,
     )

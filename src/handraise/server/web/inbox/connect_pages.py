@@ -6,6 +6,7 @@ link that the bot answered with. Each code connects one account, once.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -14,11 +15,18 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Path
 from starlette.responses import RedirectResponse, Response
 
-from handraise.channels.account_links import LASTS, AccountLink, CodeHolder, ConnectCommand
+from handraise.channels.account_links import (
+    LASTS,
+    AccountLink,
+    BotAddress,
+    CodeHolder,
+    ConnectCommand,
+    NamedBot,
+)
 from handraise.model.errors import NotFound
 from handraise.model.json_values import text_problem
 from handraise.model.visible import visible_line
-from handraise.ports.channel import NotSent
+from handraise.ports.channel import Channel, NotSent
 from handraise.presentation.names import channel_name
 from handraise.presentation.translation import gettext
 from handraise.server.account_search import set_account
@@ -32,6 +40,7 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _CONNECTED = ("slack", "teams", "telegram", "discord")
 """The channels whose bots take codes."""
+_NAMED_WITHIN = 3.0
 _PATIENCE = timedelta(seconds=10)
 _ONCE = "connects an account"
 _SEE_OTHER, _CONFLICT = 303, 409
@@ -98,9 +107,21 @@ async def begin_here(ctx: Context, caller: CurrentPerson, *, channel: Text = "")
         person=caller.person,
         service=channel_name(channel),
         channel=channel,
+        bot=await _bot_address(service),
         code=links.make_code(_holder(caller), channel),
         minutes=LASTS // 60,
     )
+
+
+async def _bot_address(service: Channel) -> BotAddress | None:
+    """Where people find the bot, if its service says so soon."""
+    if not isinstance(service, NamedBot):
+        return None
+    try:
+        async with asyncio.timeout(_NAMED_WITHIN):
+            return await service.bot_address()
+    except (NotSent, TimeoutError):
+        return None
 
 
 @pages.get("/me/connect/{token}")

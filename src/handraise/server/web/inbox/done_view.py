@@ -20,6 +20,7 @@ from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import visible
 from handraise.server.auth.authenticator import PersonCaller
 from handraise.server.context import ServerContext
+from handraise.server.web.inbox.handed_over import handed_over
 from handraise.server.web.inbox.status_view import status_name, verdict_of
 
 _EXCERPT = 80
@@ -55,7 +56,10 @@ async def done_with(
     if outcome is None:
         if has_voted(question, me):
             return _done(question, gettext("Your vote is recorded"), href)
-        return _done(question, gettext("Set aside"), href) if question.is_aside(me, now) else None
+        if not question.is_aside(me, now):
+            return None
+        handed = await handed_over(ctx, [question], me, now)
+        return _done(question, handed.get(question.id) or gettext("Set aside"), href)
     if not isinstance(outcome, (Answered, Declined, Returned)) or outcome.by != me:
         return None
     return _done(question, status_name(verdict_of(question)), href, me=me)

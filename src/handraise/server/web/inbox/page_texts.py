@@ -176,15 +176,18 @@ def _sure(evidence: str) -> str:
 
 
 def history_lines(question: Question, events: Sequence[Event], me: str) -> tuple[HistoryLine, ...]:
-    """A question's history in words, oldest first; a long history is cut to its beginning and its end."""
+    """A question's history in words, oldest first; a long history is cut to its beginning and its end.
+
+    How sure we are that it was a certain person is said once.
+    """
     if len(events) > _LONGEST_STORY:
         more = len(events) - _LONGEST_STORY
         left_out = HistoryLine(
             events[1].at, gettext("{count} more events, not shown here").format(count=more)
         )
-        began, last = _history_line(question, events[0], me), events[1 - _LONGEST_STORY :]
-        return (began, left_out, *(_history_line(question, event, me) for event in last))
-    return tuple(_history_line(question, event, me) for event in events)
+        began, *last = _lines(question, (events[0], *events[1 - _LONGEST_STORY :]), me)
+        return (began, left_out, *last)
+    return _lines(question, events, me)
 
 
 def delivery_lines(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[HistoryLine, ...]:
@@ -263,8 +266,15 @@ def _reach_anywhere(form: Approval) -> str:
     )
 
 
-def _history_line(question: Question, event: Event, me: str) -> HistoryLine:
-    told = event_text(event, question.form, asker=question.asker, viewer=me)
-    evidence = str(event.data.get("evidence", "")) if isinstance(event.data, dict) else ""
-    ours = f"{told.text}, {_sure(evidence)}" if evidence.startswith(VOUCHED) else told.text
-    return HistoryLine(event.at, ours, told.quoted)
+def _lines(question: Question, events: Sequence[Event], me: str) -> tuple[HistoryLine, ...]:
+    said: set[tuple[str | None, str]] = set()
+    lines = []
+    for event in events:
+        told = event_text(event, question.form, asker=question.asker, viewer=me)
+        evidence = str(event.data.get("evidence", "")) if isinstance(event.data, dict) else ""
+        is_new = evidence.startswith(VOUCHED) and (event.by, evidence) not in said
+        said.add((event.by, evidence))
+        lines.append(
+            HistoryLine(event.at, f"{told.text}, {_sure(evidence)}" if is_new else told.text, told.quoted)
+        )
+    return tuple(lines)

@@ -58,6 +58,7 @@ from handraise.server.web.inbox.form_controls import (
     general_problems,
     read_answer,
 )
+from handraise.server.web.inbox.handed_over import handed_to
 from handraise.server.web.inbox.keep_view import keep_offer
 from handraise.server.web.inbox.name_links import (
     agent_href,
@@ -85,12 +86,12 @@ from handraise.server.web.inbox.status_view import (
 )
 from handraise.server.web.inbox.stops_page import StopView, stop_view
 from handraise.server.web.inbox.thread_view import thread_of, without_message
+from handraise.server.web.inbox.typed_names import PEOPLE_AT_ONCE, display_names
 from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
 from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, live_page
 
 CHANNEL = "web"
-PEOPLE_AT_ONCE = 500
 """How many people of the directory a page offers."""
 ONCE: Scope = "once"
 
@@ -326,10 +327,19 @@ async def _sharing(
     context: AnswerContext, question: Question, events: Sequence[Event], now: datetime
 ) -> SharingView:
     """How the question is shared, with the people and groups who can be brought in."""
-    view = sharing_of(question, events, context.person, now)
+    people = (
+        await context.directory.people(question.workspace, after=None, limit=PEOPLE_AT_ONCE)
+        if context.shares
+        else ()
+    )
+    view = sharing_of(question, events, context.person, now, {each.id: each.name for each in people})
+    to = handed_to(events, context.person.id) if view.aside else ()
+    if to:
+        names = await display_names(context.directory, question.workspace, to, me=context.person.id)
+        said = gettext("You handed this over to {people}: it is not in your inbox.").format(people=names)
+        view = replace(view, aside=said)
     if view.fixed or not context.shares:
         return view
-    people = await context.directory.people(question.workspace, after=None, limit=PEOPLE_AT_ONCE)
     groups = await context.directory.groups(question.workspace)
     return replace(view, names=names_to_bring_in(question, people, groups, context.person.id))
 

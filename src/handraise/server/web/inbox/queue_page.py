@@ -40,6 +40,7 @@ from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.back_links import address_of_list, query_of_list
 from handraise.server.web.inbox.done_view import done_with
+from handraise.server.web.inbox.handed_over import handed_over
 from handraise.server.web.inbox.name_links import agent_href, conversation_href_of
 from handraise.server.web.inbox.page_texts import When, age_of, end_at, waited_since
 from handraise.server.web.inbox.question_html import AnswerContext
@@ -111,6 +112,8 @@ class Row:
     """Whether people wait for the agent's reply."""
     taken: str | None = None
     """Who is on it, in a sentence."""
+    handed: str | None = None
+    """Whom this person handed it over to, in a sentence."""
     is_orphaned: bool = False
     """Whether nobody waits for the answer any more."""
     equal: EqualQuestions | None = None
@@ -156,6 +159,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         evidence=caller.session.evidence,
     )
     kinds = {ids[0]: kind_of(questions[ids[0]]) for ids in part.items if ids[0] in questions}
+    handed = await handed_over(ctx, [*questions.values()], caller.person.id, now)
     counts, firsts = Counter(kinds.values()), {kind: each for each, kind in reversed(kinds.items())}
     return live_page(
         "inbox/queue.html",
@@ -181,6 +185,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         rows=[
             replace(
                 _row(questions[ids[0]], caller, groups, now),
+                handed=handed.get(ids[0]),
                 equal=_equal_questions(ids, questions, view, now),
                 quick=quick_answer_of(questions[ids[0]], caller, context, stops) if len(ids) == 1 else None,
                 can_tick=why_alone(questions[ids[0]], caller, stops) is None,

@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse, Response
 
 from handraise.model.errors import AlreadySettled, AlreadyTaken, CannotShare, InvalidAnswer
 from handraise.model.outcomes import Withdrawn
-from handraise.model.people import GROUP
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
@@ -19,12 +18,12 @@ from handraise.presentation.snooze_times import SNOOZES, morning_of, snooze_unti
 from handraise.presentation.translation import gettext, local_time
 from handraise.server.web.inbox.form_controls import Submitted
 from handraise.server.web.inbox.question_html import (
-    PEOPLE_AT_ONCE,
     AnswerContext,
     Submission,
     may_close,
     show,
 )
+from handraise.server.web.inbox.typed_names import PEOPLE_AT_ONCE, meant_by, names_of
 
 _WITH_A_LINK = frozenset({"not for me", "put back"})
 """What is possible without a session: it concerns nobody but the person."""
@@ -111,18 +110,12 @@ async def _people_in(context: AnswerContext, question: Question, submitted: Subm
     """The people and groups whom the form names by their ids or by their names, with commas between them."""
     workspace, text = question.workspace, _first(submitted, "people")
     people = await context.directory.people(workspace, after=None, limit=PEOPLE_AT_ONCE)
-    groups = await context.directory.groups(workspace)
-    ids = {each.id for each in people} | {f"{GROUP}{each}" for each in groups}
-    named: dict[str, list[str]] = {}
-    for person in people:
-        named.setdefault(person.name.casefold(), []).append(person.id)
-    for group in groups:
-        named.setdefault(group.casefold(), []).append(f"{GROUP}{group}")
+    names = names_of(people, await context.directory.groups(workspace))
 
     def resolved(given: str) -> str:
-        found = named.get(given.casefold(), ())
-        return found[0] if given not in ids and len(found) == 1 else given
+        found = meant_by(given, names)
+        return found[0] if len(found) == 1 else given
 
-    if resolved(text) in ids:  # a name may have a comma
+    if resolved(text) in names:  # a name may have a comma
         return [resolved(text)]
     return [resolved(each.strip()) for each in text.split(",") if each.strip()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Literal
 
 from handraise.model.events import Event, EventKind
@@ -70,16 +71,22 @@ class SharingView:
     names: Sequence[Name] = ()
 
 
-def sharing_of(question: Question, events: Sequence[Event], person: Person, now: datetime) -> SharingView:
-    """How a pending question is shared, for one of the people who may answer it."""
+def sharing_of(
+    question: Question,
+    events: Sequence[Event],
+    person: Person,
+    now: datetime,
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> SharingView:
+    """How a pending question is shared, for one of the people who may answer it. `called` has display names by id."""
     several = may_be_several(question)
     ruling = question.ruling
     names_people = ruling is not None and ruling.names_people
     return SharingView(
-        taken=taken_text(question, person.id, now),
+        taken=taken_text(question, person.id, now, called),
         is_mine=question.taker(now) == person.id,
         aside=_aside_text(question, person.id, now),
-        brought_in=_brought_in(events, person),
+        brought_in=_brought_in(events, person, called),
         is_for_others=several,
         ends_for_all=several and (question.veto or not question.takes_votes),
         snoozes=tuple(_snooze(each, question, now) for each in SNOOZES),
@@ -91,7 +98,9 @@ def sharing_of(question: Question, events: Sequence[Event], person: Person, now:
     )
 
 
-def taken_text(question: Question, me: str, now: datetime) -> str | None:
+def taken_text(
+    question: Question, me: str, now: datetime, called: Mapping[str, str] = MappingProxyType({})
+) -> str | None:
     """Who is on it until when, or None if nobody is."""
     taker = question.taker(now)
     if taker is None or question.taken_until is None:
@@ -99,7 +108,9 @@ def taken_text(question: Question, me: str, now: datetime) -> str | None:
     until = f"{local_time(question.taken_until):%H:%M}"
     if taker == me:
         return gettext("You are on this until {time}").format(time=until)
-    return gettext("{person} is on this until {time}").format(person=display_name(taker), time=until)
+    return gettext("{person} is on this until {time}").format(
+        person=display_name(called.get(taker, taker)), time=until
+    )
 
 
 def names_to_bring_in(
@@ -125,7 +136,9 @@ def _aside_text(question: Question, me: str, now: datetime) -> str | None:
     return gettext("You snoozed this until {when}.").format(when=moment_text(mine.until))
 
 
-def _brought_in(events: Sequence[Event], person: Person) -> tuple[str, str | None] | None:
+def _brought_in(
+    events: Sequence[Event], person: Person, called: Mapping[str, str]
+) -> tuple[str, str | None] | None:
     principals = person.responder.principals
     for event in reversed(events):
         data = event.data if isinstance(event.data, dict) else {}
@@ -133,7 +146,8 @@ def _brought_in(events: Sequence[Event], person: Person) -> tuple[str, str | Non
             continue
         if not any(name in principals for name in data.get("to", ())):
             continue
-        by = person_name(event.by, viewer=person.id)
+        known = called.get(event.by or "")
+        by = person_name(event.by, viewer=person.id) if known is None else display_name(known)
         handed = gettext("{person} handed this over to you")
         text = handed if event.kind is EventKind.HANDED_OVER else gettext("{person} brought you in")
         reason = data.get("reason")

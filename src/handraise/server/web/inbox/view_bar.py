@@ -32,7 +32,7 @@ _VIEWS: Mapping[ViewName, str] = {
     "mine": gettext_noop("For me"),
     "vote_missing": gettext_noop("My vote missing"),
     "agents_turn": gettext_noop("Waiting on agent"),
-    "snoozed": gettext_noop("Snoozed"),
+    "snoozed": gettext_noop("Set aside"),
 }
 _KINDS: Mapping[FormKind, str] = {
     "choice": gettext_noop("One of several options"),

@@ -10,6 +10,7 @@ from handraise.model.agreement import (
     CastVote,
     can_still_agree,
     cast_votes,
+    groups_too_small,
     most_agreeing,
     outdated_approvals,
     tally_votes,
@@ -23,7 +24,7 @@ from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.presentation.agreement_text import missing_people
 from handraise.presentation.answer_text import AnswerPart, answer_parts
-from handraise.presentation.names import channel_name
+from handraise.presentation.names import channel_name, listed, recipient_name
 from handraise.presentation.translation import gettext
 from handraise.server.web.inbox.page_texts import When, since, voter_name
 from handraise.server.web.inbox.value_view import Rows, changed
@@ -74,6 +75,8 @@ class Votes:
     sides: tuple[Side, ...]
     agreeing: int
     possible: bool
+    too_few: str | None
+    """Which groups have too few people for an agreement, in a sentence; None if votes stand in the way, or nothing does."""
     missing: str | None
     """Who is still needed, or None if that may be anybody."""
     outdated: tuple[str, ...] = ()
@@ -110,9 +113,21 @@ def votes_of(
         sides=tuple(_side(question, votes, me, now) for votes in sides),
         agreeing=most_agreeing(question),
         possible=can_still_agree(question, groups),
+        too_few=None if can_still_agree(question, groups) else _too_few(question, groups),
         missing=missing_people(question),
         outdated=tuple(voter_name(person, me) for person in outdated if person != me),
         mine_outdated=me in outdated,
+    )
+
+
+def _too_few(question: Question, groups: Mapping[str, Collection[str]]) -> str | None:
+    small = groups_too_small(question, groups)
+    if small is None:
+        return None
+    if not small:
+        return gettext("An administrator has to change who may vote.")
+    return gettext("An administrator has to add people to {groups}.").format(
+        groups=listed([recipient_name(each) for each in small])
     )
 
 

@@ -149,7 +149,7 @@ export function startQueue(page) {
       if (row && SETTLED.includes(kind)) {
         settle(row, kind, event.by);
       } else if (row && LEAVES.includes(kind) && event.by === person) {
-        settle(row, "set_aside", event.by);
+        settle(row, kind, event.by);
       } else if (row && !["asked", "set_aside", "put_back"].includes(kind)) {
         row.classList.add("changed");
         row.querySelector("[data-state]").textContent = inARow(kind, event.by);

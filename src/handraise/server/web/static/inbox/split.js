@@ -134,7 +134,7 @@ function goBack() {
 }
 
 // Show a question. `how` says what becomes of the browser's history.
-async function open(address, { how, focus = false }) {
+async function open(address, { how, focus = false, byItself = false }) {
   const mine = ++turn;
   current = address;
   if (how === "push") history.pushState({ split: true }, "", address);
@@ -143,7 +143,7 @@ async function open(address, { how, focus = false }) {
   if (focus) linkTo(address)?.focus({ preventScroll: true });
   const found = await read(address);
   if (mine !== turn) return;
-  if (found) show(found);
+  if (found) show(found, byItself);
   else if (seemsConnected()) location.assign(address);
   else showNote(text("You are offline. This question is shown here when you open it again online."));
 }
@@ -183,7 +183,7 @@ function pageIn(html) {
   return main && "question" in main.dataset ? { title: made.title, main } : null;
 }
 
-function show({ title, main }) {
+function show({ title, main }, byItself) {
   ahead.delete(current);
   ended?.abort();
   ended = new AbortController();
@@ -197,6 +197,7 @@ function show({ title, main }) {
   pane.replaceChildren(part);
   pane.scrollTop = 0;
   shownAt = performance.now();
+  dispatchEvent(new CustomEvent("question-came-up", { detail: { byItself } })); // see second_press.js
   part.dataset.justShown = "";
   setTimeout(() => { delete part.dataset.justShown; }, TOO_SOON);
   shownTitle = title;
@@ -243,7 +244,7 @@ function goOn(id) {
   const next = following(id);
   const how = isQuestionOpen() ? "replace" : "push";
   if (next) {
-    open(addressOf(next), { how, focus: true });
+    open(addressOf(next), { how, focus: true, byItself: true });
     return;
   }
   showNote(text("That was the last one in this list."));
@@ -360,7 +361,7 @@ async function post(form, submitter) {
     goOn(id);
   } else {
     const found = pageIn(await answer.text());
-    if (found) show(found);
+    if (found) show(found, true);
     else location.assign(address);
   }
 }
