@@ -97,7 +97,9 @@ class Serving:
     @cached_property
     def link(self) -> str | None:
         """A link for the first administrator, made as the banner says; None if it does not mention one."""
-        found = re.search(r"^(?:HANDRAISE_PUBLIC_URL=\S+ )?handraise (people link .+)$", self.banner, re.MULTILINE)
+        found = re.search(
+            r"^(?:HANDRAISE_PUBLIC_URL=\S+ )?handraise (people link .+)$", self.banner, re.MULTILINE
+        )
         if found is None:
             return None
         made = process(*shlex.split(found[1]), **{"public_url": self.address, **self.settings})

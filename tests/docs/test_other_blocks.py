@@ -59,6 +59,7 @@ TEXT = {
     "docs/how-to/test-your-agent.md": "tests/testing/test_person.py",
     "docs/how-to/troubleshooting.md": "errors; compared below",
     "docs/how-to/run-a-server.md": "nginx and an environment file; compared below",
+    "docs/how-to/sign-in-with-your-provider.md": "settings; a server takes them below",
     "docs/reference/proofs.md": "made by chaos/release.py of what proofs printed",
 }
 """Pages with blocks of text, and what they are compared with."""
@@ -209,6 +210,15 @@ def test_the_proxy_on_the_page_leads_to_the_server_and_is_patient() -> None:
     assert int(patience[1]) > fields["longest_wait"].default
     assert "proxy_buffering off" in block.text
     assert block.text.count("{") == block.text.count("}")
+
+
+def test_a_server_takes_the_settings_for_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "how-to" / "sign-in-with-your-provider.md"
+    (block,) = (each for each in blocks_of(page) if each.language == "text")
+    for setting in shlex.split(block.text.replace("…", "x" * 32), comments=True):
+        monkeypatch.setenv(*setting.split("=", 1))
+    settings = ServerSettings()
+    assert (settings.admin_emails, settings.oidc_join) == (("ann@example.com",), ("example.com",))
 
 
 def test_every_setting_on_a_page_exists() -> None:
