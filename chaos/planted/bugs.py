@@ -292,6 +292,14 @@ _RACES = (
         only_nightly=_ONE_ENGINE,
     ),
     Bug(
+        "handed-back-to-nobody",
+        "what is handed back to somebody is in nobody's inbox",
+        "src/handraise/model/lifecycle.py",
+        "        aside=tuple(each for each in question.aside if each.person not in people),\n",
+        "",
+        (f"{IN_MEMORY}::test_it_can_come_back",),
+    ),
+    Bug(
         "taken-from-another",
         "two people work on the same answer",
         f"{_POSTGRES}/statements.sql",

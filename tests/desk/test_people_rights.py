@@ -11,6 +11,7 @@ import pytest
 from handraise import Question
 from handraise.desk.departures import departure_of
 from handraise.desk.engine import Engine
+from handraise.desk.handover_returns import questions_by_name
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.people_rights import disable_person, remove_person
@@ -105,6 +106,52 @@ async def test_what_was_handed_on_goes_back_to_the_last_one_who_is_there(
     assert await has(ports, "ann", question)
 
 
+async def test_what_was_handed_on_twice_stays_with_the_last(
+    ports: Backend, desk: LocalDesk, workspace: str
+) -> None:
+    question = await desk.post("Go?", recipients=["ann"])
+    for giver, receiver in (("ann", "bob"), ("bob", "cid"), ("cid", "dan")):
+        await desk.hand_over(question.id, [receiver], by=giver)
+    await _disabled(ports, workspace, "bob")
+    assert await has(ports, "dan", question)
+    assert not await has(ports, "ann", question), "dan has it"
+
+
+async def test_a_giver_who_has_put_it_away_since_does_not_get_it_again(
+    ports: Backend, desk: LocalDesk, workspace: str
+) -> None:
+    question = await desk.post("Go?", recipients=["ann", "dan"])
+    await desk.hand_over(question.id, ["bob"], by="ann")
+    await _disabled(ports, workspace, "bob")
+    await desk.set_aside(question.id, by="ann")
+    await _disabled(ports, workspace, "bob")  # as SCIM does with every change of somebody disabled
+    assert not await has(ports, "ann", question)
+    kinds = [event.kind for event in await desk.history(question.id)]
+    assert kinds.count(EventKind.PUT_BACK) == 1
+
+
+async def test_what_was_handed_to_a_group_goes_back_with_the_last_of_it(
+    ports: Backend, desk: LocalDesk, workspace: str
+) -> None:
+    await ports.directory.put_group(workspace, "ops", ["bob", "cid"])
+    question = await desk.post("Go?", recipients=["ann"])
+    await desk.hand_over(question.id, ["group:ops"], by="ann")
+    await _disabled(ports, workspace, "cid")
+    assert not await has(ports, "ann", question), "bob has it"
+    await _removed(ports, workspace, "bob")
+    assert await has(ports, "ann", question)
+
+
+async def test_what_anybody_may_answer_is_not_read_when_somebody_leaves(
+    ports: Backend, desk: LocalDesk, workspace: str
+) -> None:
+    await desk.post("Go?")
+    mine = await desk.post("Go?", recipients=["bob"])
+    bob = await ports.directory.find_person(workspace, "bob")
+    assert bob is not None
+    assert [each.id async for each in questions_by_name(ports.store, bob)] == [mine.id]
+
+
 async def test_what_others_also_have_stays_with_them(ports: Backend, desk: LocalDesk, workspace: str) -> None:
     shared = await desk.post("Go?", recipients=["ann"])
     await desk.hand_over(shared.id, ["bob", "cid"], by="ann")
@@ -136,6 +183,10 @@ async def test_what_somebody_leaves_behind_is_found_before_they_go(
         await desk.post("Go?", recipients=["bob"]),
         await desk.post("Go?", recipients=["group:legal"]),
     ]
+    two = await desk.post("Go?", recipients=["bob", "ann"], quorum=2)
+    aside = await desk.post("Go?", recipients=["bob", "ann"])
+    await desk.set_aside(aside.id, by="ann")
+    alone += [two, aside]
     for recipients in (["bob", "ann"], ["group:ops"], []):
         await desk.post("Go?", recipients=recipients)
     handed = await desk.post("Go?", recipients=["ann"])
@@ -149,6 +200,8 @@ async def test_what_somebody_leaves_behind_is_found_before_they_go(
     await ports.policies.put(workspace, {"rules": rules}, by="boss", expected=0)
     away = Away(starts=datetime.now(UTC), until=datetime.now(UTC) + timedelta(days=3), deputy="bob")
     await ports.directory.set_away(workspace, "ann", away)
+    over = Away(starts=away.starts - timedelta(days=9), until=datetime.now(UTC), deputy="bob")
+    await ports.directory.set_away(workspace, "cid", over)
     bob = await ports.directory.find_person(workspace, "bob")
     assert bob is not None
     found = await departure_of(ports, bob)

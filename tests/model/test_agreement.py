@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from handraise import Confirm, Escalation, Question, Timeline
-from handraise.model.agreement import can_still_agree, most_agreeing, tally_votes
+from handraise.model.agreement import can_still_agree, groups_too_small, most_agreeing, tally_votes
 from handraise.model.questions import Need
 from handraise.model.timelines import steps_of
 from handraise.presentation.agreement_text import missing_people
@@ -55,6 +55,13 @@ def test_agreement_is_possible_as_long_as_enough_people_are_left(
     question: Question, *, possible: bool
 ) -> None:
     assert can_still_agree(question, {"ops": ["a", "b"], "leads": ["a", "b", "c"]}) is possible
+
+
+def test_who_was_brought_in_may_vote_too() -> None:
+    alone = voted(recipients=("group:solo",))
+    groups = {"solo": ["a"]}
+    assert groups_too_small(alone, groups) == ["group:solo"]
+    assert groups_too_small(replace(alone, added=("d",)), groups) is None
 
 
 def test_most_agreeing_counts_equal_ballots() -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 from handraise.desk.everybody import everybody
-from handraise.desk.handed_over import pending_of
+from handraise.desk.handover_returns import StaffWithout, questions_by_name, returning_to
 from handraise.desk.people_rights import PeoplePorts
 from handraise.desk.workspace_shortages import staffing_in
+from handraise.model.agreement import are_enough
 from handraise.model.identities import Person
-from handraise.model.people import GROUP
-from handraise.model.questions import Question
 from handraise.policies.rule_shortages import Staffing
 from handraise.policies.rules import parse_policy
 from handraise.ports import Policies
 
 MOST_QUESTIONS = 100
 """How many questions are named, and looked for."""
+_MOST_READ = 5_000
+"""How many questions of a person are read; a group may have very many, and somebody waits for the page."""
 
 
 class DeparturePorts(PeoplePorts, Protocol):
@@ -49,28 +51,36 @@ class Departure:
 
 async def departure_of(ports: DeparturePorts, person: Person) -> Departure:
     """What would stay undone without this person, who is still here."""
-    others = [each async for each in everybody(ports.directory, person.workspace) if each.id != person.id]
-    active = {each.id for each in others if each.disabled_at is None}
-    groups = await ports.directory.groups(person.workspace)
-    in_groups = {f"{GROUP}{name}": active & {*some} for name, some in groups.items()}
-    questions = []
-    async for question in pending_of(ports.store, person.workspace, person.responder):
-        if not _can_answer(question, active, in_groups):
-            questions.append(question.id)
-            if len(questions) >= MOST_QUESTIONS:
-                break
+    others = [
+        each
+        async for each in everybody(ports.directory, person.workspace)
+        if each.id != person.id and each.disabled_at is None
+    ]
+    now = datetime.now(UTC)
     return Departure(
-        questions=tuple(questions),
+        questions=await _questions(ports, person, {each.id for each in others}),
         rules=await _rules(ports, person),
-        deputy_of=tuple(each.id for each in others if each.deputy == person.id),
+        deputy_of=tuple(
+            each.id for each in others if each.away and each.deputy == person.id and each.away.until > now
+        ),
     )
 
 
-def _can_answer(question: Question, people: Collection[str], groups: dict[str, set[str]]) -> bool:
-    """Whether one of these people may answer it now."""
-    if not question.audience:
-        return bool(people)
-    return any(groups.get(name) if name.startswith(GROUP) else name in people for name in question.audience)
+async def _questions(ports: DeparturePorts, person: Person, others: Collection[str]) -> tuple[str, ...]:
+    """Questions that name this person and that the others are too few to answer."""
+    groups = await ports.directory.groups(person.workspace)
+    staff = StaffWithout(ports.directory, person)
+    found: list[str] = []
+    number = 0
+    async for question in questions_by_name(ports.store, person):
+        number += 1
+        back = {each.id for each in await returning_to(ports.store, staff, question)}
+        aside = tuple(each for each in question.aside if each.person not in back)
+        if not are_enough(replace(question, aside=aside), others, groups):
+            found.append(question.id)
+        if len(found) == MOST_QUESTIONS or number == _MOST_READ:
+            break
+    return tuple(found)
 
 
 async def _rules(ports: DeparturePorts, person: Person) -> tuple[Staffing, ...]:

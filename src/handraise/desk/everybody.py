@@ -1,8 +1,8 @@
-"""Everybody in a workspace, read from the directory page by page."""
+"""Everybody in a workspace, read from the directory page by page, and the groups of those who are not disabled."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from handraise.model.identities import Person
 from handraise.ports.directory import Directory
@@ -24,3 +24,10 @@ async def everybody(
             return
         after = page[-1].id
         left = None if left is None else left - len(page)
+
+
+async def active_groups(directory: Directory, workspace: str) -> Mapping[str, Sequence[str]]:
+    """Every group with its people, without those who are disabled."""
+    groups = await directory.groups(workspace)
+    disabled = await directory.disabled_people(workspace)
+    return {name: [each for each in people if each not in disabled] for name, people in groups.items()}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from handraise.desk.everybody import everybody
-from handraise.desk.handed_over import take_back
+from handraise.desk.handover_returns import return_handovers
 from handraise.model.errors import PermissionDenied
 from handraise.model.identities import Person, Role
 from handraise.ports import Directory, Outbox, Store
@@ -74,7 +74,7 @@ async def disable_person(ports: PeoplePorts, workspace: str, person_id: str, *, 
     """
     person = await ports.directory.disable_person(workspace, person_id, by=by)
     if person is not None:
-        await _clear(ports, workspace, person_id, by)
+        await _let_go(ports, person, by)
     return person
 
 
@@ -98,10 +98,16 @@ async def remove_person(
 
     Also the last administrator, as `disable_person`.
     """
+    person = await ports.directory.find_person(workspace, person_id)
+    if check is not None:
+        check(person)
+    if person is not None:
+        # Before they are removed: if this process ends in between, removing them again does the rest.
+        await _let_go(ports, person, by)
     removed = await ports.directory.remove_person(workspace, person_id, by=by, check=check)
     for address in await ports.outbox.addresses(workspace, [person_id]):
         await ports.outbox.remove_address(workspace, person_id, address.channel, address.id, by=by)
-    await _clear(ports, workspace, person_id, by)
+    await _revoke_grants(ports.store, workspace, person_id, by)  # those that they gave meanwhile
     return removed
 
 
@@ -152,10 +158,10 @@ async def _put(directory: Directory, person: Person, *, by: str, check: Check | 
     )
 
 
-async def _clear(ports: PeoplePorts, workspace: str, person_id: str, by: str) -> None:
+async def _let_go(ports: PeoplePorts, person: Person, by: str) -> None:
     """What happens whenever somebody leaves, for a while or for good."""
-    await _revoke_grants(ports.store, workspace, person_id, by)
-    await take_back(ports.store, ports.directory, workspace, person_id)
+    await _revoke_grants(ports.store, person.workspace, person.id, by)
+    await return_handovers(ports.store, ports.directory, person)
 
 
 async def _revoke_grants(store: Store, workspace: str, person_id: str, by: str) -> None:

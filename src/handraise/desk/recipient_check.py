@@ -112,15 +112,18 @@ class Recipients:
     async def _look_who_is_away(self, workspaces: Sequence[str]) -> Sequence[Mapping[str, Away]]:
         return [await self._directory.away(workspaces[0])] * len(workspaces)
 
-    async def unknown(self, workspace: str, asked: Sequence[tuple[str, str]]) -> Sequence[Problem]:
+    async def unknown(
+        self, workspace: str, asked: Sequence[tuple[str, str]], *, again: bool = False
+    ) -> Sequence[Problem]:
         """A problem for each of these names that nobody has. With each name is the path of what names it.
 
-        In a workspace without people there is nothing to compare with: this is logged once for each name.
+        With `again`, also names that were found recently are looked up. In a workspace without people there is nothing to
+        compare with: this is logged once for each name.
         """
         if not self._checks:
             return ()
         now = time.monotonic()
-        new = tuple({name for _, name in asked if self._known.get((workspace, name), 0.0) < now})
+        new = tuple({name for _, name in asked if again or self._known.get((workspace, name), 0.0) < now})
         if not new:
             return ()
         found = await self._looks(_Wanted(workspace, new))

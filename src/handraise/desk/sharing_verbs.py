@@ -69,10 +69,11 @@ class SharingVerbs(QuestionAccess):
     ) -> Question:
         check_texts(self._limits, reason=reason)
         question, responder = await self._shareable(question_id, by, provenance)
-        check_people(question, people, self._limits, leave=leave)
+        check_people(question, people, self._limits, by=responder.id, leave=leave)
         if self._engine.recipients is not None:
             named = [(f"people[{place}]", name) for place, name in enumerate(people)]
-            if problems := await self._engine.recipients.unknown(self._workspace, named):
+            # The person who hands over leaves: a name that was known some seconds ago is not enough.
+            if problems := await self._engine.recipients.unknown(self._workspace, named, again=leave):
                 raise CannotShare(problems)
         move = bring_in_move(
             question,

@@ -127,8 +127,7 @@ def can_still_agree(question: Question, groups: Mapping[str, Collection[str]]) -
         sides.setdefault(vote.ballot, set()).add(vote.by)
     gone = {vote.by for vote in question.votes} | {question.asker}
     known = {person for people in groups.values() for person in people}
-    escalated = (name for step in question.steps for name in step.to)
-    everybody = _people((*question.recipients, *escalated), groups) if question.recipients else None
+    everybody = _people(_asked_some_time(question), groups) if question.recipients else None
 
     def could(side: set[str]) -> bool:
         if everybody is not None and len(side) + len(everybody - gone) < question.quorum:
@@ -152,14 +151,41 @@ def groups_too_small(question: Question, groups: Mapping[str, Collection[str]]) 
     """
     if can_still_agree(replace(question, votes=()), groups):
         return None
-    everybody = (*question.recipients, *(name for step in question.steps for name in step.to))
-    asked = [(everybody, question.quorum)] if question.recipients else []
     lacking = [
         names
-        for names, count in [*asked, *((need.people, need.count) for need in question.needs)]
+        for names, count in _counts(question)
         if (people := _people(names, groups)) is not None and len(people - {question.asker}) < count
     ]
     return list(dict.fromkeys(name for names in lacking for name in names if name.startswith(GROUP)))
+
+
+def are_enough(question: Question, people: Collection[str], groups: Mapping[str, Collection[str]]) -> bool:
+    """Whether these people can answer a question if nobody else is there. `groups` are the people of each group.
+
+    Who has set it aside for good does not count.
+    """
+    there = set(people) - question.aside_for_good - {question.asker}
+    if not question.audience:
+        return len(there) >= question.quorum
+    named = [
+        ([name for name in names if _is_known(name, groups)], count) for names, count in _counts(question)
+    ]
+    return all(len(there.intersection(_people(names, groups) or ())) >= count for names, count in named)
+
+
+def _asked_some_time(question: Question) -> tuple[str, ...]:
+    """Everybody who may answer now or later: also those brought in, and those to whom it will be escalated."""
+    return (*question.recipients, *question.added, *(name for step in question.steps for name in step.to))
+
+
+def _counts(question: Question) -> list[tuple[Sequence[str], int]]:
+    """From whom how many people must agree."""
+    asked = [(_asked_some_time(question), question.quorum)] if question.recipients else []
+    return [*asked, *((need.people, need.count) for need in question.needs)]
+
+
+def _is_known(name: str, groups: Mapping[str, Collection[str]]) -> bool:
+    return not name.startswith(GROUP) or name.removeprefix(GROUP) in groups
 
 
 def _people(names: Iterable[str], groups: Mapping[str, Collection[str]]) -> set[str] | None:

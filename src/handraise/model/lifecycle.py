@@ -282,7 +282,7 @@ def put_back_move(question: Question, responder: Responder, *, provenance: Prove
     return Move(question=question, kind="put_back", responder=responder, record=record)
 
 
-def returned_move(question: Question, giver: Responder, *, instead_of: str) -> Move:
+def put_back_for_move(question: Question, giver: Responder, *, instead_of: str) -> Move:
     """Make the move that puts a question back into the inbox of who handed it over to somebody who has left."""
     return Move(question=question, kind="put_back", responder=giver, record={"instead_of": instead_of})
 
@@ -421,15 +421,14 @@ def _released(question: Question, move: Move, now: datetime) -> tuple[Question, 
 
 
 def _brought_in(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind]:
-    return replace(question, added=_with(question.added, move.to)), EventKind.BROUGHT_IN
+    return _with_people(question, move.to), EventKind.BROUGHT_IN
 
 
 def _handed_over(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind]:
-    left, _ = _set_aside(question, move, now)
+    left, _ = _set_aside(_with_people(question, move.to), move, now)
     is_taker = question.taken_by == move.by
     return replace(
         left,
-        added=_with(question.added, move.to),
         taken_by=None if is_taker else question.taken_by,
         taken_until=None if is_taker else question.taken_until,
     ), EventKind.HANDED_OVER
@@ -446,8 +445,13 @@ def _put_back(question: Question, move: Move, _: datetime) -> tuple[Question, Ev
     return None if others == question.aside else (replace(question, aside=others), EventKind.PUT_BACK)
 
 
-def _with(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*names, *more)))
+def _with_people(question: Question, people: Sequence[str]) -> Question:
+    """The question with these people added. Those who had set it aside have it in their inbox again."""
+    return replace(
+        question,
+        added=tuple(dict.fromkeys((*question.added, *people))),
+        aside=tuple(each for each in question.aside if each.person not in people),
+    )
 
 
 _VERDICTS = {"answer": Status.ANSWERED, "decline": Status.DECLINED, "send_back": Status.RETURNED}

@@ -14,16 +14,16 @@ from handraise.model.problems import Problem
 from handraise.model.questions import Question
 
 
-def check_people(question: Question, people: Sequence[str], limits: Limits, *, leave: bool) -> None:
+def check_people(question: Question, people: Sequence[str], limits: Limits, *, by: str, leave: bool) -> None:
     """Raise `CannotShare` if these people cannot be brought in, or if it cannot be handed over to them."""
     if isinstance(people, str):
         raise TypeError(f"people are a list of names: write [{people!r}]")
-    if problems := list(_people_problems(question, people, limits, leave=leave)):
+    if problems := list(_people_problems(question, people, limits, by=by, leave=leave)):
         raise CannotShare(problems)
 
 
 def _people_problems(
-    question: Question, people: Sequence[str], limits: Limits, *, leave: bool
+    question: Question, people: Sequence[str], limits: Limits, *, by: str, leave: bool
 ) -> Iterator[Problem]:
     if not people:
         yield Problem("people", "name at least one person or group")
@@ -31,6 +31,8 @@ def _people_problems(
         yield from recipient_problems(f"people[{place}]", name, limits)
         if name == question.asker:
             yield Problem(f"people[{place}]", "the asker cannot answer: name somebody else")
+        if leave and name == by:
+            yield Problem(f"people[{place}]", "you cannot hand it over to yourself: name somebody else")
     most = limits.recipients
     if len({*question.recipients, *question.added, *people}) > most:
         yield Problem("people", f"at most {most} people and groups can be asked")

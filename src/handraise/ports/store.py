@@ -32,7 +32,8 @@ from handraise.ports.settled_filter import ANY_END, SettledFilter
 class Filter:
     """Which questions a page has. None does not filter.
 
-    With a `recipient`, a page of pending questions has what is in this person's inbox, or with `aside`, what they set aside.
+    With a `recipient`, a page of pending questions has what is in this person's inbox, or with `aside`, what they set aside;
+    with `by_name`, only what names them or one of their groups, and not what anybody may answer.
     """
 
     workspace: str
@@ -40,6 +41,7 @@ class Filter:
     recipient: Responder | None = None
     asker: str | None = None
     aside: bool = False
+    by_name: bool = False
     filters: PendingFilters = NO_FILTERS
     """For pages of pending questions."""
     ending: SettledFilter = ANY_END

@@ -754,7 +754,11 @@ class MemoryStore:
             return False
         if where.recipient is not None and question.follows is not None:
             return False
-        return where.recipient is None or question.is_aside(where.recipient.id, self._now()) == where.aside
+        if where.recipient is None:
+            return True
+        if where.by_name and not question.audience:
+            return False
+        return question.is_aside(where.recipient.id, self._now()) == where.aside
 
     def _pending_of(self, workspace: str, asker: str) -> list[Question]:
         questions = (self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, []))

@@ -272,8 +272,12 @@ moved as (
                 else q.added
             end,
             case
-                when m.until is not null then coalesce(q.aside, '{}') || jsonb_build_object(m.actor, m.until)
                 when m.kind = 'put_back' then nullif(q.aside - m.actor, '{}')
+                when m.brought is not null or m.until is not null then nullif(
+                    coalesce(q.aside - array(select jsonb_array_elements_text(m.brought::jsonb)), '{}')
+                        || case when m.until is null then '{}' else jsonb_build_object(m.actor, m.until) end,
+                    '{}'
+                )
                 else q.aside
             end,
             case
@@ -456,7 +460,8 @@ put_aside as (
     update handraise.inbox as i
     set aside = moved.aside, taken_by = moved.taken_by, taken_until = moved.taken_until
     from moved
-    where moved.kind in ('set_aside', 'put_back', 'hand_over', 'take', 'release') and i.workspace = moved.workspace and i.question_id = moved.id
+    where moved.kind in ('set_aside', 'put_back', 'bring_in', 'hand_over', 'take', 'release')
+        and i.workspace = moved.workspace and i.question_id = moved.id
         and not coalesce(moved.brought ? i.recipient, false)
 ),
 -- Who is asked from now on, because a vote has opened another stage.

@@ -221,11 +221,18 @@ def page_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, di
         "conversation": where.conversation,
         "asker": where.asker,
         "person": where.recipient.id if where.recipient else None,
-        "principals": ["*", *where.recipient.principals] if where.recipient else [],
+        "principals": _names_of(where),
         "aside": where.aside,
         "after": after or "",
         "limit": limit,
     }
+
+
+def _names_of(where: Filter) -> list[str]:
+    """Under which names a person's questions are in the inbox."""
+    if where.recipient is None:
+        return []
+    return [*([] if where.by_name else ["*"]), *where.recipient.principals]
 
 
 def urgent_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:

@@ -221,8 +221,17 @@ set (
             else questions.added
         end,
         case
-            when :until is not null then json_patch(coalesce(questions.aside, '{}'), json_object(:actor, :until))
             when :kind = 'put_back' then nullif(json_patch(questions.aside, json_object(:actor, null)), '{}')
+            when :brought is not null or :until is not null then nullif(
+                json_patch(
+                    json_patch(
+                        coalesce(questions.aside, '{}'),
+                        (select json_group_object(value, null) from json_each(coalesce(:brought, '[]')))
+                    ),
+                    case when :until is null then '{}' else json_object(:actor, :until) end
+                ),
+                '{}'
+            )
             else questions.aside
         end,
         case

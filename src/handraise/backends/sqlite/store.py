@@ -852,7 +852,7 @@ def _settle(
             data = {**data, "to": list(asked)}
     if move.to:
         run(connection, "bring_in", brought=list(move.to), **place)
-    if move.kind in ("set_aside", "put_back", "hand_over", "take", "release"):
+    if move.kind in ("set_aside", "put_back", "bring_in", "hand_over", "take", "release"):
         run(connection, "put_aside", **place)
     if move.kind in ("ask_back", "reply"):
         run(connection, "turn", asked_back=rows[0]["asked_back"] > 0, **place)

@@ -187,6 +187,17 @@ class BringingInCases(ContractFixtures):
         assert await _inbox(desk, "di") == [question.id]
         assert (await desk.get(question.id)).audience == ("ana", "bo", "di")
 
+    async def test_who_is_brought_in_has_it_again(self, desk: Desk) -> None:
+        question = await desk.post("Which one?", recipients=["ana", "bo", "cy"])
+        await desk.set_aside(question.id, by="bo")
+        await desk.set_aside(question.id, by="cy", until=question.asked_at + timedelta(hours=2))
+        brought = await desk.bring_in(question.id, ["bo", "cy"], by="ana")
+        assert brought.aside == ()
+        assert await desk.get(question.id) == brought
+        for person in ("ana", "bo", "cy"):
+            assert await _inbox(desk, person) == [question.id]
+            assert await _inbox(desk, person, aside=True) == []
+
     async def test_it_stays_last_while_it_is_the_askers_turn(self, desk: Desk) -> None:
         question = await desk.post("Which one?", recipients=["ana"], replies="program")
         await desk.ask_back(question.id, "Of what?", by="ana")
@@ -247,10 +258,17 @@ class HandingOverCases(ContractFixtures):
     async def test_it_can_come_back(self, desk: Desk) -> None:
         question = await desk.post("Which one?", recipients=["ana"])
         await desk.hand_over(question.id, ["bo"], by="ana")
-        await desk.hand_over(question.id, ["ana"], by="bo")
-        await desk.put_back(question.id, by="ana")
+        back = await desk.hand_over(question.id, ["ana"], by="bo")
+        assert [(each.person, each.until) for each in back.aside] == [("bo", None)]
+        assert await desk.get(question.id) == back
         assert await _inbox(desk, "ana") == [question.id]
-        assert await _inbox(desk, "bo") == []
+        assert await _inbox(desk, "bo") == await _inbox(desk, "ana", aside=True) == []
+
+    async def test_nobody_hands_over_to_themselves(self, desk: Desk) -> None:
+        question = await desk.post("Which one?", recipients=["ana"])
+        with pytest.raises(CannotShare, match="you cannot hand it over to yourself"):
+            await desk.hand_over(question.id, ["bo", "ana"], by="ana")
+        assert await _inbox(desk, "ana") == [question.id]
 
 
 class AsideCases(ContractFixtures):

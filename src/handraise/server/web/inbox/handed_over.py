@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from handraise.model.events import Event, EventKind
+from handraise.model.handovers import INBOX_EVENTS, handovers
 from handraise.model.questions import Question
 from handraise.presentation.translation import gettext
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.typed_names import display_names
 
-_LEAVES = (EventKind.HANDED_OVER, EventKind.SET_ASIDE, EventKind.PUT_BACK)
 _MOST_EVENTS = 1_000
-
-
-def handed_to(events: Sequence[Event], me: str) -> Sequence[str]:
-    """To whom this person handed a question over, if that is how it left their inbox; empty otherwise."""
-    last = next((each for each in reversed(events) if each.by == me and each.kind in _LEAVES), None)
-    if last is None or last.kind is not EventKind.HANDED_OVER or not isinstance(last.data, dict):
-        return ()
-    return [str(each) for each in last.data.get("to", ())]
 
 
 async def handed_over(
@@ -32,11 +23,11 @@ async def handed_over(
         return {}
     workspace = left[0].workspace
     events = await ctx.store.histories(
-        workspace, [each.id for each in left], kinds=_LEAVES, limit=_MOST_EVENTS
+        workspace, [each.id for each in left], kinds=INBOX_EVENTS, limit=_MOST_EVENTS
     )
     said = {}
     for question in left:
-        to = handed_to([each for each in events if each.question_id == question.id], me)
+        to = handovers(each for each in events if each.question_id == question.id).get(me)
         if to:
             people = await display_names(ctx.directory, workspace, to, me=me)
             said[question.id] = gettext("Handed over to {people}").format(people=people)

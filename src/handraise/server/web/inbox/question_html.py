@@ -12,11 +12,13 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from handraise.channels.push_subscriptions import NAME as WEBPUSH
+from handraise.desk.everybody import active_groups
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.agreement import has_voted
 from handraise.model.attachments import Attachment, attached_in
 from handraise.model.events import Event
 from handraise.model.forms import Approval, Confirm, Scope, takes_files
+from handraise.model.handovers import handovers
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered
@@ -58,7 +60,6 @@ from handraise.server.web.inbox.form_controls import (
     general_problems,
     read_answer,
 )
-from handraise.server.web.inbox.handed_over import handed_to
 from handraise.server.web.inbox.keep_view import keep_offer
 from handraise.server.web.inbox.name_links import (
     agent_href,
@@ -319,7 +320,7 @@ async def votes_in(
     """How people voted, if several must agree."""
     if not question.takes_votes:
         return None
-    groups = await context.directory.groups(question.workspace)
+    groups = await active_groups(context.directory, question.workspace)
     return votes_of(question, events, groups, me=context.person.id, now=now)
 
 
@@ -333,7 +334,7 @@ async def _sharing(
         else ()
     )
     view = sharing_of(question, events, context.person, now, {each.id: each.name for each in people})
-    to = handed_to(events, context.person.id) if view.aside else ()
+    to = handovers(events).get(context.person.id, ()) if view.aside else ()
     if to:
         names = await display_names(context.directory, question.workspace, to, me=context.person.id)
         said = gettext("You handed this over to {people}: it is not in your inbox.").format(people=names)

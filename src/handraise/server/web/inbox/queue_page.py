@@ -13,6 +13,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from handraise.desk.everybody import active_groups
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.rule_suspensions import suspended_rules_for
 from handraise.model.agreement import (
@@ -147,7 +148,7 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         else ()
     )
     several = any(question.takes_votes for question in questions.values())
-    groups = await ctx.directory.groups(caller.workspace) if several else {}
+    groups = await active_groups(ctx.directory, caller.workspace) if several else {}
     questions = {each.id: await _as_votes_stand(desk, each) for each in questions.values()}
     stops = await ctx.policies.stops(caller.workspace)
     context = AnswerContext(
