@@ -3,7 +3,7 @@
 The stage is in CI_STAGE. With workers, only the process that collects their reports writes. With CI_AFTER, the name of
 another stage, only those tests run that have not passed there. With CI_IDLE, a number of seconds, a run in which no
 test has ended for so long is interrupted: when a worker dies, pytest-xdist sometimes waits forever with a few tests
-left.
+left. Until the first test has ended, it may take longer: each worker first imports every test.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from pathlib import Path
 import pytest
 
 from scripts.ci.costs import FOLDER, read
+
+COLLECTING = 600.0
+"""How many seconds more the workers may take to import the tests. It takes 30, and three minutes on a busy machine."""
 
 
 @dataclass
@@ -38,11 +41,17 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._costs: dict[str, Cost] = {}
-        self.heard_at = time.monotonic()
+        self._ended_at: float | None = None
+        self._began_at = time.monotonic()
+
+    def is_idle(self, seconds: float) -> bool:
+        """Whether no test has ended for so long."""
+        since = self._began_at + COLLECTING if self._ended_at is None else self._ended_at
+        return time.monotonic() - since >= seconds
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add setup, call and teardown of a test."""
-        self.heard_at = time.monotonic()
+        self._ended_at = time.monotonic()
         cost = self._costs.setdefault(report.nodeid, Cost())
         cost.seconds += report.duration
         cost.call += report.duration if report.when == "call" else 0.0
@@ -80,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _interrupt_when_idle(recorder: Recorder, idle: float) -> None:
-    while time.monotonic() - recorder.heard_at < idle:
+    while not recorder.is_idle(idle):
         time.sleep(idle / 100)
     os.write(2, f"\nno test has ended for {idle:g} s: interrupted\n".encode())
     os.kill(os.getpid(), signal.SIGINT)

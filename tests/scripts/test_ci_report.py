@@ -150,3 +150,8 @@ def test_a_run_that_hangs_is_interrupted_and_the_rest_runs_the_second_time(tmp_p
     assert [test for test, cost in read("tests").items() if cost["ran"]] == ["test_some.py::test_first"]
     assert run_tests(tmp_path, "tests-again", CI_AFTER="tests") == 0
     assert list(read("tests-again")) == ["test_some.py::test_hangs", "test_some.py::test_last"]
+
+
+def test_a_run_in_which_the_import_of_the_tests_takes_long_is_not_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text("import time\ntime.sleep(2)\ndef test_first(): pass\n")
+    assert run_tests(tmp_path, "tests", CI_IDLE="1") == 0

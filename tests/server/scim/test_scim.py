@@ -8,8 +8,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from scim2_client.engines.httpx2 import SyncSCIMClient
-from scim2_tester import Status, check_server
 
 from handraise import Approval, Responder
 from handraise.errors import PermissionDenied
@@ -55,6 +53,10 @@ async def patch(
 async def test_the_conformance_tester_of_scim_finds_nothing_but_one_attribute_that_cannot_be_removed() -> (
     None
 ):
+    # Their imports take six seconds, also for those who collect this test and do not run it.
+    from scim2_client.engines.httpx2 import SyncSCIMClient  # noqa: PLC0415
+    from scim2_tester import Status, check_server  # noqa: PLC0415
+
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         settings = ServerSettings(url="memory:", public_url=address, rate_limit="10000/second")
