@@ -10,17 +10,21 @@ from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from handraise import Approval
 from handraise.desk import answer_pages
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
+from handraise.model.visible import visible
 from handraise.ports import SettledRows
+from handraise.presentation.csv_cells import safe_cell
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_reader_key
 from handraise.testing import ManualClock
-from handraise.wire.answer_records import FIELDS
+from handraise.wire.answer_records import FIELDS, AnswerRecord, csv_lines
 from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
 
@@ -108,6 +112,18 @@ async def test_no_cell_of_the_csv_is_a_formula_or_moves_a_cursor(
     assert [cell for cell in cells if cell.lstrip(" ")[:1] in set("=+-@\t\r\n")] == []
     assert "'=1+1" in cells
     assert {row[heads.index("prompt")] for row in rows} >= {"'=1+1", "'+1", "'-1", "'@SUM(1)"}
+
+
+@given(st.text() | st.text(alphabet="a,;'\"\r\n =+"))
+def test_whatever_the_texts_are_a_line_of_the_csv_has_its_cells(text: str) -> None:
+    record: AnswerRecord = dict.fromkeys(FIELDS) | {"prompt": text, "agent": text, "answer": {"said": text}}
+    [row] = csv.reader(io.StringIO(csv_lines([record]).decode(), newline=""))
+    cells = dict(zip(FIELDS, row, strict=True))
+    assert cells["prompt"] == cells["agent"] == safe_cell(visible(text))
+    assert cells["answer"] == safe_cell(
+        visible(json.dumps({"said": text}, ensure_ascii=False, separators=(",", ":")))
+    )
+    assert set(cells.values()) == {"", cells["prompt"], cells["answer"]}
 
 
 async def test_an_empty_export_is_a_file_too(client: httpx2.AsyncClient, reader: Headers) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -130,9 +128,7 @@ def csv_head() -> bytes:
 
 def csv_lines(records: Iterable[AnswerRecord]) -> bytes:
     """Records as lines of CSV. JSON is text in a cell; nothing is a formula, and nothing is invisible."""
-    buffer = io.StringIO()
-    csv.writer(buffer).writerows([_cells(record) for record in records])
-    return buffer.getvalue().encode()
+    return "\r\n".join([*map(_csv_line, records), ""]).encode()
 
 
 _SIGNS = frozenset("=+-@")
@@ -140,18 +136,19 @@ _SIGN_WITHIN = re.compile(r"""[;,"'] *[=+\-@]""")
 """Where a formula could begin within a printable text of ASCII. It is found several times as fast as `safe_cell` runs."""
 
 
-def _cells(record: AnswerRecord) -> list[str]:
-    cells = []
-    for value, write in zip(record.values(), _CELL_WRITERS, strict=True):
-        cells.append("" if value is None else value if write is None else write(value))
-    return cells
+def _csv_line(record: AnswerRecord) -> str:
+    # Twice as fast as `csv.writer`, which looks at every character of every cell.
+    cells = zip(record.values(), _CELL_WRITERS, strict=True)
+    return ",".join(
+        ["" if value is None else value if write is None else write(value) for value, write in cells]
+    )
 
 
 def _text_cell(text: str) -> str:
     if text.isascii() and text.isprintable():
         is_formula = text.lstrip(" ")[:1] in _SIGNS or _SIGN_WITHIN.search(text)
-        return safe_cell(text) if is_formula else text
-    return safe_cell(visible(text))
+        return _quoted(safe_cell(text) if is_formula else text)
+    return _quoted(safe_cell(visible(text)))
 
 
 def _json_cell(value: Json) -> str:
@@ -162,6 +159,14 @@ def _plain_cell(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
+def _quoted(cell: str) -> str:
+    if '"' in cell:
+        cell = cell.replace('"', '""')
+    elif "," not in cell and "\n" not in cell and "\r" not in cell:
+        return cell
+    return f'"{cell}"'
+
+
 _WRITERS: dict[FieldType, Callable[[Any], str] | None] = {
     "text": _text_cell,
     "json": _json_cell,
@@ -170,7 +175,23 @@ _WRITERS: dict[FieldType, Callable[[Any], str] | None] = {
     "integer": _plain_cell,
     "boolean": _plain_cell,
 }
-_CELL_WRITERS = [_WRITERS[kind] for kind in FIELDS.values()]
+_REPEATED = {
+    "agent",
+    "kind",
+    "tool",
+    "risk",
+    "status",
+    "decision",
+    "decided_by",
+    "source",
+    "channel",
+    "evidence",
+}
+"""Fields in which a few texts are repeated."""
+_CELL_WRITERS = [
+    lru_cache(maxsize=10_000)(_text_cell) if name in _REPEATED else _WRITERS[kind]
+    for name, kind in FIELDS.items()
+]
 
 
 def _escaped(line: bytes) -> bytes:
