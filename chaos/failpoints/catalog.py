@@ -689,6 +689,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "workspace_events",
             "search_workspace_events",
             "failed_deliveries",
+            "retried_deliveries",
             "find_address",
             "feed_end",
             "queue_stats",

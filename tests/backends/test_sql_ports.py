@@ -60,14 +60,7 @@ def test_a_statement_takes_the_same_parameters_in_both_engines(name: str) -> Non
 async def test_sqlite_finds_what_a_batch_is_about_without_reading_all_of_the_workspace(
     name: str, tmp_path: Path
 ) -> None:
-    async with open_sqlite(tmp_path / "questions.db"):
-        pass
-    connection = sqlite3.connect(tmp_path / "questions.db")
-    values = dict.fromkeys(SQLITE[name].parameters, "[]")
-    plan = [
-        row[3] for part in PARTS[name] for row in connection.execute(f"explain query plan {part}", values)
-    ]
-    connection.close()
+    plan = await steps_of(name, tmp_path)
     assert plan != []
     assert [step for step in plan if step.endswith("(workspace=?)")] == []
     assert [step for step in plan if step.startswith("SCAN") and "VIRTUAL TABLE" not in step] in (
@@ -76,12 +69,45 @@ async def test_sqlite_finds_what_a_batch_is_about_without_reading_all_of_the_wor
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("failed_deliveries", "deliveries_failed"),
+        ("failed_by_channel", "deliveries_failed_by_channel"),
+        ("retried_deliveries", "deliveries_retried"),
+        ("retried_by_channel", "deliveries_retried_by_channel"),
+    ],
+)
+async def test_sqlite_reads_only_the_deliveries_that_failed_or_are_tried_again(
+    name: str, index: str, tmp_path: Path
+) -> None:
+    plan = await steps_of(name, tmp_path)
+    walked = [step for step in plan if " d USING " in step and "workspace=? AND id=?" not in step]
+    assert walked != []
+    assert [step for step in walked if f" INDEX {index} (" not in step] == []
+    sorts = plan[:-1] if name.endswith("by_channel") else plan  # at the end, a row for each channel is sorted
+    assert "USE TEMP B-TREE FOR ORDER BY" not in sorts
+
+
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_every_field_of_a_draft_is_passed_to_the_statement_that_stores_it(engine: str) -> None:
     values = draft_values(FULL)
     assert {each.name for each in fields(Draft)} - {"callback"} <= values.keys()  # it is stored as a delivery
     insert = load_statements(f"handraise.backends.{engine}")["insert"]
     assert values.keys() - {*insert.parameters} == set()
+
+
+async def steps_of(name: str, folder: Path) -> list[str]:
+    """SQLite's plan of a statement."""
+    async with open_sqlite(folder / "questions.db"):
+        pass
+    connection = sqlite3.connect(folder / "questions.db")
+    values = dict.fromkeys(SQLITE[name].parameters, "[]")
+    try:
+        parts = [connection.execute(f"explain query plan {part}", values) for part in PARTS[name]]
+        return [row[3] for rows in parts for row in rows]
+    finally:
+        connection.close()
 
 
 async def test_every_field_of_a_question_is_read_from_its_row_or_is_listed_as_not_stored(

@@ -54,12 +54,16 @@ def test_somebody_goes_away_and_comes_back(run: Run) -> None:
         (["--until", "2020-01-01"], "is in the past"),
         (["--until", "2036-01-01", "--deputy", "nobody"], "there is nobody called 'nobody' here"),
         (["--until", "2036-01-01", "--deputy", "ada"], "is the person who is away"),
+        (["--until", "2036-01-01", "--deputy", "gone"], "is disabled here"),
         (["--until", "2036-01-01", "--deputy", ""], "--deputy is empty."),
         (["--until", "2036-01-01", "--person", "eve"], "nobody called 'eve'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(run: Run, line: list[str], told: str) -> None:
     run("people", "add", "ada")
+    if "gone" in line:
+        run("people", "add", "gone")
+        run("people", "disable", "gone")
     refused = run("away", *line)
     assert refused.returncode == 1
     assert told in refused.stderr

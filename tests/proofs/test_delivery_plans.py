@@ -40,6 +40,23 @@ insert into handraise.outbox (at, workspace, question_id, kind)
 select now(), workspace, to_char(n, 'FM000000000'), 'asked'
 from generate_series(1, 20000) as n, (select unnest(array['w1', 'w2']) as workspace) as w
 """
+FILL_TROUBLE = """
+with asked as (
+    insert into handraise.questions (asked_at, quorum, veto, workspace, id, asker, recipients, prompt, form)
+    select now(), 1, false, 'w1', 'trouble ' || n, 'agent', '[]', 'Go?', '{"kind":"confirm"}'
+    from generate_series(1, $1::int) as n
+)
+insert into handraise.deliveries (
+    workspace, id, question_id, recipient, channel, reason, rate_limit_key, destination, asker, created_at, due_at,
+    status, tries, problem
+)
+select
+    'w1', md5('trouble ' || n), 'trouble ' || n, 'ann', case when n % 50 = 0 then 'slack' else 'email' end, 'asked',
+    'slow', '{}', 'agent', now() - interval '1 hour' + n * interval '1 second',
+    case when n % 2 = 0 then now() + interval '1 hour' end, case when n % 2 = 0 then 'queued' else 'failed' end, 3, 'busy'
+from generate_series(1, $1::int) as n
+"""
+TROUBLE = 10_000
 NEIGHBOURS = [f"small{number}" for number in range(sized(gate=1_000, nightly=5_000))]
 TAKE: dict[str, Any] = {
     "channels": ["email", "webhook"],
@@ -88,6 +105,11 @@ HOT: dict[str, tuple[str, dict[str, Any], int]] = {
     "unreached": ("unreached", {"workspace": "w1", "lost": ["000000001"]}, 20),
     "lock questions": ("lock_questions", {"workspace": "w1", "lost": ["000000001"]}, 20),
     "deliveries of a question": ("deliveries", {"workspace": "w1", "question_id": "000000001"}, 20),
+    "failed, 200": ("failed_deliveries", {"workspace": "w1", "limit": 200}, 200 * 10),
+    "failed by channel, 100": ("failed_by_channel", {"workspace": "w1", "limit": 100}, 200 * 10),
+    "tried again, 200": ("retried_deliveries", {"workspace": "w1", "limit": 200}, 200 * 10),
+    "tried again by channel, 100": ("retried_by_channel", {"workspace": "w1", "limit": 100}, 200 * 10),
+    "tried again where nothing is": ("retried_by_channel", {"workspace": "small7", "limit": 100}, 20),
     "recipients at": ("recipients_at", {"workspace": "w1", "channel": "chat", "id": "U1"}, 10),
 }
 
@@ -107,7 +129,10 @@ async def fill(address: str) -> None:
         await connection.execute(FILL, ["w1", "w2"], sized(gate=45_000, nightly=200_000), 3)
         await connection.execute(FILL, NEIGHBOURS, 10, 3)
         await connection.execute(FILL_ENTRIES)
-        await connection.execute("vacuum (analyze) handraise.deliveries, handraise.outbox")
+        await connection.execute(FILL_TROUBLE, TROUBLE)
+        await connection.execute(
+            "vacuum (analyze) handraise.deliveries, handraise.outbox, handraise.questions"
+        )
     finally:
         await connection.close()
 

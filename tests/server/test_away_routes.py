@@ -61,14 +61,24 @@ async def test_people_go_away_and_come_back_and_the_trail_says_who_did_it(
         ({"until": LATER, "deputy": "ann"}, "body.deputy"),
         ({"until": LATER, "deputy": "nobody"}, "body.deputy"),
         ({"until": LATER, "deputy": "group:ops"}, "body.deputy"),
+        ({"until": LATER, "deputy": "gone"}, "body.deputy"),
+        ({"until": "9999-12-31T23:59:59Z"}, "body.until"),
+        ({"until": LATER, "from": "0001-01-01T00:00:00+14:00"}, "body.from"),
         ({"until": LATER, "deputy": "\x00"}, "body.deputy"),
         ({"until": LATER, "deputy": "d" * 201}, "body.deputy"),
         ({"until": LATER, "person": "boss"}, "body.person"),
     ],
 )
 async def test_a_period_that_makes_no_sense_is_refused(
-    client: httpx2.AsyncClient, ann: Headers, body: dict[str, Any], path: str
+    client: httpx2.AsyncClient,
+    ann: Headers,
+    ctx: ServerContext,
+    workspace: str,
+    body: dict[str, Any],
+    path: str,
 ) -> None:
+    await ctx.directory.put_person(workspace, "gone", name="Gone", email=None, role=Role.MEMBER)
+    await ctx.directory.disable_person(workspace, "gone")
     refused = await client.put("/v1/people/ann/away", json=body, headers=ann)
     assert refused.status_code == 422
     assert path in refused.text

@@ -41,6 +41,19 @@ class RoutedEntry:
     nobody: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelTrouble:
+    """The deliveries of a channel that failed, or that are tried again."""
+
+    channel: str
+    number: int
+    """How many there are, or as many as were counted at most."""
+    since: datetime
+    """When the oldest of them was created."""
+    problem: str | None
+    """What went wrong when the oldest was last tried."""
+
+
 PER_MESSAGE = 50
 """The most deliveries of a bundle in one message; the others are sent as another message."""
 
@@ -177,8 +190,16 @@ class Outbox(Protocol):
     async def retrying(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
         """The deliveries whose last try failed, that are tried again and are about a question that still waits.
 
-        The oldest first: since then something is wrong.
+        The oldest first. Whether one has arrived may be unknown.
         """
+        ...
+
+    async def failed_by_channel(self, workspace: str, *, limit: int) -> Sequence[ChannelTrouble]:
+        """The deliveries of `failed`, counted by channel up to `limit` for each, in the order of the channels."""
+        ...
+
+    async def retrying_by_channel(self, workspace: str, *, limit: int) -> Sequence[ChannelTrouble]:
+        """The deliveries of `retrying`, counted by channel up to `limit` for each, in the order of the channels."""
         ...
 
     async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:

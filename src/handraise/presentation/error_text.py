@@ -83,6 +83,7 @@ _SENTENCES = (
     # handraise.model.sharing_rules: a question cannot be shared like this
     gettext_noop("name at least one person or group"),
     gettext_noop("the asker cannot answer: name somebody else"),
+    gettext_noop("you cannot hand it over to yourself: name somebody else"),
     gettext_noop("at most {count} people and groups can be asked"),
     gettext_noop("the policy says who answers this: ask an administrator if that is wrong"),
     gettext_noop("the policy needs certain people here: bring others in, but stay"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import timedelta
 
 import httpx2
@@ -34,43 +35,60 @@ def clock() -> None:
     return None
 
 
-async def fail(
-    ctx: ServerContext,
-    desk: LocalDesk,
-    workspace: str,
-    *,
-    channel: str = "pigeon",
-    again_after: timedelta | None = None,
-) -> str:
-    """A question to ann whose message fails, for good or until another try; return the delivery's id."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A message that fails, for good or until another try."""
+
+    channel: str = "pigeon"
+    status: DeliveryStatus = DeliveryStatus.FAILED
+
+    @property
+    def again_after(self) -> timedelta | None:
+        return None if self.status is DeliveryStatus.FAILED else timedelta(hours=1)
+
+
+async def fail(ctx: ServerContext, desk: LocalDesk, workspace: str, *failures: Failure) -> None:
+    """Ask ann a question whose messages fail."""
+    channels = sorted({each.channel for each in failures})
     await ctx.outbox.put_address(
-        Address(workspace=workspace, recipient="ann", channel=channel, id="1", to={"loft": 7})
+        Address(workspace=workspace, recipient="ann", channel=channels[0], id="1", to={"loft": 7})
     )
     question = await desk.post("Go?", recipients=["ann"])
     [entry] = [
         each for each in await ctx.outbox.entries(workspace, limit=9) if each.question_id == question.id
     ]
-    delivery = Delivery(
-        workspace=workspace,
-        id="d-1",
-        question_id=question.id,
-        recipient="ann",
-        channel=channel,
-        to={"loft": 7},
-        reason="asked",
-        rate_limit_key=channel,
-        created_at=entry.at,
-        due_at=entry.at,
+    deliveries = [
+        Delivery(
+            workspace=workspace,
+            id=f"d-{number}",
+            question_id=question.id,
+            recipient="ann",
+            channel=each.channel,
+            to={"loft": 7},
+            reason="asked",
+            rate_limit_key=each.channel,
+            created_at=entry.at,
+            due_at=entry.at,
+        )
+        for number, each in enumerate(failures)
+    ]
+    await ctx.outbox.route(workspace, [RoutedEntry(entry=entry, deliveries=deliveries)])
+    taken = await ctx.outbox.take(
+        workspace, channels=channels, free_slots={}, per_key=9, limit=9, lease=timedelta(minutes=1)
     )
-    await ctx.outbox.route(workspace, [RoutedEntry(entry=entry, deliveries=[delivery])])
-    [taken] = await ctx.outbox.take(
-        workspace, channels=[channel], free_slots={}, per_key=9, limit=9, lease=timedelta(minutes=1)
-    )
-    status = DeliveryStatus.FAILED if again_after is None else DeliveryStatus.QUEUED
+    failed = [(each, failures[int(each.id.removeprefix("d-"))]) for each in taken]
+    assert len(failed) == len(failures)
     await ctx.outbox.record(
-        [Try(delivery=taken, status=status, problem="lost <feather>", again_after=again_after)]
+        [
+            Try(
+                delivery=delivery,
+                status=failure.status,
+                problem="lost <feather>",
+                again_after=failure.again_after,
+            )
+            for delivery, failure in failed
+        ]
     )
-    return delivery.id
 
 
 async def test_every_page_of_the_navigation_opens_and_only_for_administrators(
@@ -103,7 +121,7 @@ async def test_the_overview_says_what_needs_attention(
     assert "There is only one administrator" in empty.words
     assert "Set up this workspace" in empty.words
     assert "Create a key for your first agent" in empty.words
-    await fail(ctx, desk, workspace)
+    await fail(ctx, desk, workspace, Failure())
     await ctx.policies.stop(workspace, tool="pay", why="<b>wrong</b>", by="boss")
     await issuer.person(workspace, "zoe", role=Role.ADMIN)
     page = await open_page(boss, "/admin")
@@ -130,6 +148,26 @@ async def test_limits_say_which_quota_is_in_force_for_each_agent(
     assert "of at most" not in page
 
 
+async def test_limits_show_a_page_of_agents_and_count_only_for_these(
+    boss: httpx2.AsyncClient, issuer: Issuer, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handraise.server.web.admin.grant_pages._AGENTS_PER_PAGE", 2)
+    monkeypatch.setattr("handraise.server.web.admin.grant_pages._MOST_KEYS", 3)
+    for agent in ("a-bot", "b-bot", "c-bot"):
+        await issuer.agent(workspace, agent)
+    first = await open_page(boss, "/admin/limits")
+    assert "a-bot 0" in first.words
+    assert "b-bot 0" in first.words
+    assert "c-bot" not in first.words
+    assert "Agents are listed from the first 3 keys only." in first.words
+    assert 'href="/admin/limits?after=b-bot"' in first.html
+    second = (await open_page(boss, "/admin/limits?after=b-bot")).words
+    assert "a-bot" not in second
+    assert "c-bot 0" in second
+    assert "Next page" not in second
+    assert "First page" in second
+
+
 async def test_a_rule_that_nobody_can_fulfil_needs_attention(
     boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str
 ) -> None:
@@ -140,6 +178,20 @@ async def test_a_rule_that_nobody_can_fulfil_needs_attention(
     assert "Nobody can fulfil the rule <b>pay" in page.words
     assert "<b>pay" not in page.html
     assert "It asks the group ops: 2 must agree, and 1 could." in page.words
+
+
+async def test_what_needs_everybody_is_not_said_of_a_workspace_that_is_too_large_to_read(
+    boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handraise.server.web.admin.overview_page._MOST_READ", 2)
+    await ctx.directory.put_person(workspace, "abe", name="Abe", email=None, role=Role.MEMBER)
+    rule = {"name": "pay", "then": {"require": {"people": ["zoe"], "quorum": 1}}}
+    await ctx.policies.put(workspace, {"rules": [rule]}, by="boss", expected=0)
+    page = (await open_page(boss, "/admin")).words
+    assert "Nobody can fulfil the rule" not in page
+    assert "There is only one administrator" not in page
+    assert "Not everything was checked: there are 2 or more people" in page
+    assert "People 2 or more" in page
 
 
 class Mailbox:
@@ -162,10 +214,10 @@ async def test_a_channel_whose_messages_are_tried_again_does_not_look_healthy(
 ) -> None:
     ctx.channels["email"] = Mailbox(takes_requests=False)  # type: ignore[index]  # nothing is sent here
     assert "nothing failed" in (await open_page(boss, "/admin/channels")).words
-    await fail(ctx, desk, workspace, channel="email", again_after=timedelta(hours=1))
+    await fail(ctx, desk, workspace, Failure("email", DeliveryStatus.QUEUED))
     channels = await open_page(boss, "/admin/channels")
     assert "1 tried again" in channels.words
-    assert "first tried just now : lost <feather>" in channels.words
+    assert "The oldest was created just now . Its last try: lost <feather>" in channels.words
     assert "<feather>" not in channels.html
     assert "nothing failed" not in channels.words
     overview = (await open_page(boss, "/admin")).words
@@ -175,6 +227,37 @@ async def test_a_channel_whose_messages_are_tried_again_does_not_look_healthy(
     assert "Being tried again" in deliveries
     assert "lost <feather>" in deliveries
     assert "None. No message has been given up." in deliveries
+
+
+async def test_a_channel_with_many_such_messages_does_not_hide_another_one(
+    boss: httpx2.AsyncClient,
+    ctx: ServerContext,
+    desk: LocalDesk,
+    workspace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("handraise.server.web.admin.channel_troubles.MOST_COUNTED", 2)
+    ctx.channels["email"] = ctx.channels["slack"] = Mailbox(takes_requests=False)  # type: ignore[index]  # as above
+    channels = ("email", "email", "email", "slack")
+    retried = [Failure(each, DeliveryStatus.QUEUED) for each in channels]
+    await fail(ctx, desk, workspace, *retried, *map(Failure, channels))
+    overview = (await open_page(boss, "/admin")).words
+    assert "2 or more messages through e-mail are being tried again" in overview
+    assert "1 message through Slack is being tried again" in overview
+    assert "2 or more messages through e-mail failed" in overview
+    assert "1 message through Slack failed" in overview
+    listed = (await open_page(boss, "/admin/channels")).words
+    assert "e-mail 2 or more messages failed 2 or more tried again" in listed
+    assert "Slack 1 message failed 1 tried again" in listed
+
+
+async def test_a_message_that_may_have_arrived_is_shown_as_such(
+    boss: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
+) -> None:
+    await fail(ctx, desk, workspace, Failure("email", DeliveryStatus.UNKNOWN))
+    page = (await open_page(boss, "/admin/deliveries")).words
+    assert "These may not have arrived." in page
+    assert "arrived, perhaps" in page
 
 
 async def test_where_a_channel_takes_requests_is_shown_only_if_it_does(
@@ -190,7 +273,7 @@ async def test_where_a_channel_takes_requests_is_shown_only_if_it_does(
 async def test_what_failed_is_tried_again(
     boss: httpx2.AsyncClient, ctx: ServerContext, desk: LocalDesk, workspace: str
 ) -> None:
-    await fail(ctx, desk, workspace)
+    await fail(ctx, desk, workspace, Failure())
     page = await open_page(boss, "/admin/deliveries")
     assert "lost <feather>" in page.words
     assert "<feather>" not in page.html

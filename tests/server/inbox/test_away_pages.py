@@ -9,7 +9,9 @@ import pytest
 
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.away import Away
+from handraise.model.errors import InvalidRequest
 from handraise.model.identities import Role
+from handraise.model.problems import Problem
 from handraise.presentation.away_text import away_text, own_away_text
 from handraise.presentation.translation import Locale, use_locale
 from handraise.server import ServerContext
@@ -128,6 +130,13 @@ async def test_everybody_can_be_chosen_as_the_deputy(
             "deputy",
             "",
             f"{SOON}",
+            "gone",
+            "“gone” is disabled here, and cannot answer for you. Choose somebody else.",
+        ),
+        (
+            "deputy",
+            "",
+            f"{SOON}",
             "Same Name",
             "Several people here are called “Same Name”. Choose one from the list.",
         ),
@@ -145,6 +154,8 @@ async def test_what_is_wrong_is_said_beside_the_field_and_everything_is_kept(
 ) -> None:
     for name in ("cy", "dan"):
         await ctx.directory.put_person(workspace, name, name="Same Name", email=None, role=Role.MEMBER)
+    await ctx.directory.put_person(workspace, "gone", name="Gone", email=None, role=Role.MEMBER)
+    await ctx.directory.disable_person(workspace, "gone")
     sheet = await form(ann)
     for name, text in (("first", first), ("last", last), ("deputy", deputy)):
         sheet.fill(name, text)
@@ -158,6 +169,56 @@ async def test_what_is_wrong_is_said_beside_the_field_and_everything_is_kept(
     assert refers["aria-invalid"] == "true"
     assert f'id="{refers["aria-describedby"]}"' in page.html
     assert await ctx.directory.away(workspace) == {}
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Midway"])
+@pytest.mark.parametrize(
+    ("first", "last", "why"),
+    [
+        ("0001-01-01", f"{SOON}", "Choose a day, or leave it empty."),
+        ("9999-12-31", "9999-12-31", "Choose a day, or leave it empty."),
+        ("", "9999-12-30", "Choose the last day on which you are away."),
+    ],
+)
+async def test_a_day_that_not_every_time_zone_has_is_refused(
+    ann: httpx2.AsyncClient,
+    ctx: ServerContext,
+    workspace: str,
+    zone: str,
+    first: str,
+    last: str,
+    why: str,
+) -> None:
+    await ctx.directory.set_preferences(workspace, "ann", language=None, time_zone=zone)
+    sheet = await form(ann)
+    sheet.fill("first", first)
+    sheet.fill("last", last)
+    refused = await send(ann, sheet)
+    assert refused.status_code == 422
+    assert why in Page(refused.text).words
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "why"),
+    [
+        ("body.from", "first", "Choose a day, or leave it empty."),
+        ("body.until", "last", "This day is in the past."),
+        ("body.deputy", "deputy", "This person cannot answer for you. Choose somebody else."),
+    ],
+)
+async def test_what_is_refused_later_is_said_beside_its_field(
+    ann: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, field: str, why: str
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise InvalidRequest([Problem(path, "has changed meanwhile")])
+
+    monkeypatch.setattr("handraise.server.web.inbox.account_page.go_away", refuse)
+    sheet = await form(ann)
+    sheet.fill("last", SOON.isoformat())
+    page = Page((await send(ann, sheet)).text)
+    assert why in page.words
+    [refers] = [attrs for tag, attrs in page.tags if tag == "input" and attrs.get("id") == f"away-{field}"]
+    assert refers["aria-invalid"] == "true"
 
 
 async def test_the_form_says_what_a_deputy_cannot_answer(ann: httpx2.AsyncClient) -> None:

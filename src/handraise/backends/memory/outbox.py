@@ -27,7 +27,7 @@ from handraise.model.questions import Question, Ref
 from handraise.model.routing import Recent
 from handraise.model.workspace_events import address_put, address_removed, delivery_retried, routing_put
 from handraise.ports import Clock
-from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, ChannelTrouble, OutboxEntry, RoutedEntry
 
 _BROUGHT = (EventKind.BROUGHT_IN, EventKind.HANDED_OVER)
 _TOLD = (
@@ -212,21 +212,19 @@ class MemoryOutbox:
 
     async def failed(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
         """What failed; see the port."""
-        found = [
-            each
-            for each in self._deliveries.values()
-            if each.workspace == workspace and self._may_retry(each)
-        ]
-        return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
+        return self._failed(workspace)[::-1][:limit]
 
     async def retrying(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
         """What is tried again; see the port."""
-        found = [
-            each
-            for each in self._deliveries.values()
-            if each.workspace == workspace and each.is_retried and self._is_pending(each)
-        ]
-        return sorted(found, key=lambda each: (each.created_at, each.id))[:limit]
+        return self._retrying(workspace)[:limit]
+
+    async def failed_by_channel(self, workspace: str, *, limit: int) -> Sequence[ChannelTrouble]:
+        """How much failed, by channel; see the port."""
+        return _by_channel(self._failed(workspace), limit)
+
+    async def retrying_by_channel(self, workspace: str, *, limit: int) -> Sequence[ChannelTrouble]:
+        """How much is tried again, by channel; see the port."""
+        return _by_channel(self._retrying(workspace), limit)
 
     async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
         """Try again what failed; see the port."""
@@ -236,6 +234,16 @@ class MemoryOutbox:
         self._keep(tried_again(delivery, self._now()))
         self._store.note(workspace, delivery_retried(delivery, by=by))
         return True
+
+    def _failed(self, workspace: str) -> list[Delivery]:
+        return self._oldest_first(workspace, self._may_retry)
+
+    def _retrying(self, workspace: str) -> list[Delivery]:
+        return self._oldest_first(workspace, lambda each: each.is_retried and self._is_pending(each))
+
+    def _oldest_first(self, workspace: str, counts: Callable[[Delivery], bool]) -> list[Delivery]:
+        found = [each for each in self._deliveries.values() if each.workspace == workspace and counts(each)]
+        return sorted(found, key=lambda each: (each.created_at, each.id))
 
     def _may_retry(self, delivery: Delivery) -> bool:
         failed = delivery.status is DeliveryStatus.FAILED and not delivery.stale
@@ -325,6 +333,21 @@ class MemoryOutbox:
 
     def _now(self) -> datetime:
         return now_by(self._clock)
+
+
+def _by_channel(deliveries: Sequence[Delivery], limit: int) -> Sequence[ChannelTrouble]:
+    """How many deliveries there are of each channel, at most `limit`. They come the oldest first."""
+    numbers = Counter(each.channel for each in deliveries)
+    oldest = {each.channel: each for each in reversed(deliveries)}
+    return [
+        ChannelTrouble(
+            channel=channel,
+            number=min(number, limit),
+            since=oldest[channel].created_at,
+            problem=oldest[channel].problem,
+        )
+        for channel, number in sorted(numbers.items())
+    ]
 
 
 def _kept_of(event: Event, data: dict[str, Json]) -> Json:

@@ -308,6 +308,96 @@ where d.workspace = :workspace and d.due_at is not null and d.status in ('queued
 order by d.created_at, d.id
 limit :limit;
 
+-- name: failed_by_channel
+-- How many deliveries of each channel failed, of questions that still wait, and the oldest of them. It goes along the index
+-- from channel to channel, and counts at most so many of each.
+with recursive used (channel) as (
+    select (
+        select d.channel from handraise.deliveries as d
+        where d.workspace = :workspace and d.status = 'failed' and not d.stale
+        order by d.channel
+        limit 1
+    )
+    union all
+    select (
+        select d.channel from handraise.deliveries as d
+        where d.workspace = :workspace and d.channel > used.channel
+            and d.status = 'failed' and not d.stale
+        order by d.channel
+        limit 1
+    )
+    from used
+    where used.channel is not null
+)
+select used.channel, counted.number, oldest.created_at, oldest.problem
+from used
+cross join lateral (
+    select d.created_at, d.problem from handraise.deliveries as d
+    join handraise.questions as q on q.workspace = d.workspace and q.id = d.question_id
+    where d.workspace = :workspace and d.channel = used.channel
+        and d.status = 'failed' and not d.stale and q.status = 'pending'
+    order by d.created_at, d.id
+    limit 1
+) as oldest
+cross join lateral (
+    select count(*)::int as number
+    from (
+        select from handraise.deliveries as d
+        join handraise.questions as q on q.workspace = d.workspace and q.id = d.question_id
+        where d.workspace = :workspace and d.channel = used.channel
+            and d.status = 'failed' and not d.stale and q.status = 'pending'
+        order by d.created_at
+        limit :limit
+    ) as found
+) as counted
+order by used.channel;
+
+-- name: retried_by_channel
+-- How many deliveries of each channel are tried again, of questions that still wait, and the oldest of them, found in the
+-- same way.
+with recursive used (channel) as (
+    select (
+        select d.channel from handraise.deliveries as d
+        where d.workspace = :workspace and d.due_at is not null and d.problem is not null and not d.stale
+        order by d.channel
+        limit 1
+    )
+    union all
+    select (
+        select d.channel from handraise.deliveries as d
+        where d.workspace = :workspace and d.channel > used.channel
+            and d.due_at is not null and d.problem is not null and not d.stale
+        order by d.channel
+        limit 1
+    )
+    from used
+    where used.channel is not null
+)
+select used.channel, counted.number, oldest.created_at, oldest.problem
+from used
+cross join lateral (
+    select d.created_at, d.problem from handraise.deliveries as d
+    join handraise.questions as q on q.workspace = d.workspace and q.id = d.question_id
+    where d.workspace = :workspace and d.channel = used.channel
+        and d.due_at is not null and d.problem is not null and not d.stale
+        and d.status in ('queued', 'unknown') and q.status = 'pending'
+    order by d.created_at, d.id
+    limit 1
+) as oldest
+cross join lateral (
+    select count(*)::int as number
+    from (
+        select from handraise.deliveries as d
+        join handraise.questions as q on q.workspace = d.workspace and q.id = d.question_id
+        where d.workspace = :workspace and d.channel = used.channel
+            and d.due_at is not null and d.problem is not null and not d.stale
+            and d.status in ('queued', 'unknown') and q.status = 'pending'
+        order by d.created_at
+        limit :limit
+    ) as found
+) as counted
+order by used.channel;
+
 -- name: retry_delivery
 -- Try a delivery that failed again, as if it were new.
 update handraise.deliveries as d

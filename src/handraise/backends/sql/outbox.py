@@ -8,13 +8,20 @@ from datetime import datetime, timedelta
 
 from handraise.backends.sql.executor import Run, SqlExecutor, note
 from handraise.backends.sql.parameters import AsJson, delivery_values, json_text, try_values
-from handraise.backends.sql.rows import Row, stored_address, stored_delivery, stored_entry, stored_recent
+from handraise.backends.sql.rows import (
+    Row,
+    stored_address,
+    stored_delivery,
+    stored_entry,
+    stored_recent,
+    stored_trouble,
+)
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
 from handraise.model.workspace_events import address_put, address_removed, delivery_retried, routing_put
-from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, ChannelTrouble, OutboxEntry, RoutedEntry
 
 _LOST = (DeliveryStatus.FAILED, DeliveryStatus.UNKNOWN)
 
@@ -186,6 +193,16 @@ class SqlOutbox:
         """What is tried again; see the port."""
         rows = await self._executor.fetch(workspace, "retried_deliveries", limit=limit)
         return [stored_delivery(row) for row in rows]
+
+    async def failed_by_channel(self, workspace: str, *, limit: int) -> Sequence[ChannelTrouble]:
+        """How much failed, by channel; see the port."""
+        rows = await self._executor.fetch(workspace, "failed_by_channel", limit=limit)
+        return [stored_trouble(row) for row in rows]
+
+    async def retrying_by_channel(self, workspace: str, *, limit: int) -> Sequence[ChannelTrouble]:
+        """How much is tried again, by channel; see the port."""
+        rows = await self._executor.fetch(workspace, "retried_by_channel", limit=limit)
+        return [stored_trouble(row) for row in rows]
 
     async def retry(self, workspace: str, delivery_id: str, *, by: str | None = None) -> bool:
         """Try again what failed; see the port."""

@@ -45,6 +45,7 @@ from handraise.model.timelines import Step, steps_from_json
 from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Claim, OutboxEntry, Waiting, WaitingPage
+from handraise.ports.outbox import ChannelTrouble
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -178,6 +179,7 @@ stored_policy_version = row_reader(PolicyVersion, by="actor")
 stored_suspension = row_reader(Suspension, by="actor")
 stored_standing_answer = row_reader(StandingAnswer)
 stored_stop = row_reader(Stop, by="actor")
+stored_trouble = row_reader(ChannelTrouble, since="created_at")
 stored_usable = row_reader(UsableApproval)
 # These two use different column names for what is also in the row of their person.
 stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")

@@ -209,6 +209,107 @@ where d.workspace = :workspace and d.due_at is not null and d.status in ('queued
 order by d.created_at, d.id
 limit :limit;
 
+-- name: failed_by_channel
+-- How many deliveries of each channel failed, of questions that still wait, and the oldest of them. It goes along the index
+-- from channel to channel, and counts at most so many of each.
+with recursive used (channel) as (
+    select (
+        select d.channel from deliveries as d
+        where d.workspace = :workspace and d.status = 'failed' and not d.stale
+        order by d.channel
+        limit 1
+    )
+    union all
+    select (
+        select d.channel from deliveries as d
+        where d.workspace = :workspace and d.status = 'failed' and not d.stale and d.channel > used.channel
+        order by d.channel
+        limit 1
+    )
+    from used
+    where used.channel is not null
+),
+counted as (
+    select
+        (
+            select count(*)
+            from (
+                select 1 from deliveries as d
+                join questions as q on q.workspace = d.workspace and q.id = d.question_id
+                where d.workspace = :workspace and d.channel = used.channel and d.status = 'failed' and not d.stale
+                    and q.status = 'pending'
+                order by d.created_at
+                limit :limit
+            ) as found
+        ) as number,
+        (
+            select d.id from deliveries as d
+            join questions as q on q.workspace = d.workspace and q.id = d.question_id
+            where d.workspace = :workspace and d.channel = used.channel and d.status = 'failed' and not d.stale
+                and q.status = 'pending'
+            order by d.created_at, d.id
+            limit 1
+        ) as oldest
+    from used
+    where used.channel is not null
+)
+select d.channel, counted.number, d.created_at, d.problem
+from counted
+join deliveries as d on d.workspace = :workspace and d.id = counted.oldest
+order by d.channel;
+
+-- name: retried_by_channel
+-- How many deliveries of each channel are tried again, of questions that still wait, and the oldest of them, found in the
+-- same way.
+with recursive used (channel) as (
+    select (
+        select d.channel from deliveries as d
+        where d.workspace = :workspace and d.due_at is not null and d.problem is not null and not d.stale
+        order by d.channel
+        limit 1
+    )
+    union all
+    select (
+        select d.channel from deliveries as d
+        where d.workspace = :workspace and d.channel > used.channel
+            and d.due_at is not null and d.problem is not null and not d.stale
+        order by d.channel
+        limit 1
+    )
+    from used
+    where used.channel is not null
+),
+counted as (
+    select
+        (
+            select count(*)
+            from (
+                select 1 from deliveries as d
+                join questions as q on q.workspace = d.workspace and q.id = d.question_id
+                where d.workspace = :workspace and d.channel = used.channel
+                    and d.due_at is not null and d.problem is not null and not d.stale
+                    and d.status in ('queued', 'unknown') and q.status = 'pending'
+                order by d.created_at
+                limit :limit
+            ) as found
+        ) as number,
+        (
+            select d.id from deliveries as d
+            join questions as q on q.workspace = d.workspace and q.id = d.question_id
+            where d.workspace = :workspace and d.channel = used.channel
+                and d.due_at is not null and d.problem is not null and not d.stale
+                and d.status in ('queued', 'unknown') and q.status = 'pending'
+            order by d.created_at, d.id
+            limit 1
+        ) as oldest
+    from used
+    where used.channel is not null
+)
+select d.channel, counted.number, d.created_at, d.problem
+from counted
+join deliveries as d on d.workspace = :workspace and d.id = counted.oldest
+order by d.channel;
+
 -- name: retry_delivery
 -- Try a delivery that failed again, as if it were new.
 update deliveries

@@ -21,6 +21,8 @@ from handraise.wire.away_records import AwayRecord, PutAway
 # No idempotency keys: a repeated request changes nothing, and a stored response could say that who is back is away.
 router = APIRouter(prefix="/v1", tags=["administration"])
 
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
 
 @router.get("/people/{person_id}/away", response_model=AwayRecord)
 async def get_away(ctx: Context, caller: CurrentPerson, person_id: PersonId) -> Response:
@@ -52,18 +54,38 @@ async def end_away(ctx: Context, caller: CurrentPerson, person_id: PersonId) -> 
 
 async def go_away(ctx: ServerContext, person: Person, away: Away, *, by: str) -> Person:
     """Store when a person is away; raise `InvalidRequest` if that makes no sense."""
-    problems = away_problems(person.id, away, datetime.now(UTC))
-    deputy = away.deputy
-    if deputy is not None and deputy != person.id:
-        known = not text_problem(deputy) and await ctx.directory.find_person(person.workspace, deputy)
-        if not known:
-            problems.append(Problem("deputy", f"there is nobody called {deputy!r} here"))
+    problems = [
+        *away_problems(person.id, away, datetime.now(UTC)),
+        *_calendar_problems(away),
+        *await _deputy_problems(ctx, person, away.deputy),
+    ]
     if problems:
         raise InvalidRequest([Problem(f"body.{each.path}", each.message) for each in problems])
     changed = await ctx.directory.set_away(person.workspace, person.id, away, by=by)
     if changed is None:
         raise NotFound("This person, or their deputy, was removed meanwhile.")
     return changed
+
+
+def _calendar_problems(away: Away) -> list[Problem]:
+    """What is wrong with instants that have no local time in some time zones."""
+    return [
+        Problem(path, f"is not between {_FIRST:%Y-%m-%d} and {_LAST:%Y-%m-%d}")
+        for path, at in (("from", away.starts), ("until", away.until))
+        if not _FIRST <= at <= _LAST
+    ]
+
+
+async def _deputy_problems(ctx: ServerContext, person: Person, deputy: str | None) -> list[Problem]:
+    """Why a deputy cannot answer: there is no such person, or they are disabled."""
+    if deputy is None or deputy == person.id:
+        return []
+    known = None if text_problem(deputy) else await ctx.directory.find_person(person.workspace, deputy)
+    if known is None:
+        return [Problem("deputy", f"there is nobody called {deputy!r} here")]
+    if known.disabled_at is not None:
+        return [Problem("deputy", f"{deputy!r} is disabled here, and cannot answer")]
+    return []
 
 
 async def come_back(ctx: ServerContext, person: Person, *, by: str) -> Person:

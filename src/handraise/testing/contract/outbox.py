@@ -17,11 +17,11 @@ from handraise.model.lifecycle import answer_move
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Need, Question, Ref
 from handraise.model.timelines import Step
-from handraise.ports import Backend, OutboxEntry, RoutedEntry, WorkspaceEventSearch
+from handraise.ports import Backend, OutboxEntry, RoutedEntry
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import SOON
 from handraise.testing.contract.callback_cases import CallbackCases
+from handraise.testing.contract.failed_delivery_cases import FailedDeliveryCases
 from handraise.testing.promises import promise
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -34,7 +34,7 @@ _ALL: dict[str, Any] = {
 }
 
 
-class OutboxContract(CallbackCases):
+class OutboxContract(CallbackCases, FailedDeliveryCases):
     """Everything that an outbox promises; you define `ports`, which must use the `clock`."""
 
     @pytest.fixture
@@ -362,63 +362,6 @@ class OutboxContract(CallbackCases):
         await ports.outbox.record([tried])
         [found] = await ports.outbox.deliveries(question.ref)
         assert (found.due_at, found.problem, found.status) == (clock.now() + _HOUR, "busy", "queued")
-
-    async def test_what_is_tried_again_is_listed_while_its_question_waits(
-        self, ports: Backend, clock: ManualClock, workspace: str
-    ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2", "d-3", "d-4", "d-5")
-        assert await ports.outbox.retrying(workspace, limit=9) == [], "nothing was tried"
-        results: dict[str, tuple[DeliveryStatus, str | None, timedelta | None]] = {
-            "d-1": (DeliveryStatus.QUEUED, "no connection", _HOUR),
-            "d-2": (DeliveryStatus.UNKNOWN, "no answer", _HOUR),
-            "d-3": (DeliveryStatus.UNKNOWN, "no answer", None),
-            "d-4": (DeliveryStatus.FAILED, "no such user", None),
-            "d-5": (DeliveryStatus.SENT, None, None),
-        }
-        for each in await ports.outbox.take(workspace, **_ALL):
-            status, problem, again = results[each.id]
-            await ports.outbox.record([Try(delivery=each, status=status, problem=problem, again_after=again)])
-        found = await ports.outbox.retrying(workspace, limit=9)
-        assert [(each.id, each.problem) for each in found] == [
-            ("d-1", "no connection"),
-            ("d-2", "no answer"),
-        ]
-        assert [each.id for each in await ports.outbox.retrying(workspace, limit=1)] == ["d-1"]
-        assert await ports.outbox.retrying(f"{workspace}-2", limit=9) == []
-        await _answered(ports, question)
-        assert await ports.outbox.retrying(workspace, limit=9) == [], "nobody needs it any more"
-
-    async def test_what_failed_is_listed_and_tried_again_once(
-        self, ports: Backend, clock: ManualClock, workspace: str
-    ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2")
-        for each in await ports.outbox.take(workspace, **_ALL):
-            await ports.outbox.record(
-                [Try(delivery=each, status=DeliveryStatus.FAILED, problem="no such user")]
-            )
-        assert {each.id for each in await ports.outbox.failed(workspace, limit=9)} == {"d-1", "d-2"}
-        assert len(await ports.outbox.failed(workspace, limit=1)) == 1
-        assert await ports.outbox.failed(f"{workspace}-2", limit=9) == []
-        assert not await ports.outbox.retry(f"{workspace}-2", "d-1", by="boss")
-        clock.advance(_HOUR)
-        assert await ports.outbox.retry(workspace, "d-1", by="boss")
-        assert not await ports.outbox.retry(workspace, "d-1", by="boss")
-        [again] = await ports.outbox.take(workspace, **_ALL)
-        assert (again.id, again.tries, again.problem) == ("d-1", 1, None)
-        await ports.outbox.record([Try(delivery=again, status=DeliveryStatus.SENT)])
-        assert [each.id for each in await ports.outbox.failed(workspace, limit=9)] == ["d-2"]
-        await _answered(ports, question)
-        assert await ports.outbox.failed(workspace, limit=9) == [], "nobody needs it any more"
-        assert not await ports.outbox.retry(workspace, "d-2", by="boss")
-        async with asyncio.timeout(SOON):  # events are held back while an older transaction is open
-            while True:
-                search = WorkspaceEventSearch(kind="delivery.retried")
-                if events := await ports.store.search_workspace_events(
-                    workspace, search, before=None, limit=9
-                ):
-                    break
-                await asyncio.sleep(0.01)
-        assert [each.by for each in events] == ["boss"]
 
     @promise("P5")
     async def test_whoever_took_it_over_records_it(

@@ -1098,7 +1098,13 @@ create index deliveries_by_rate_limit_key on handraise.deliveries (workspace, ch
 create index deliveries_by_question on handraise.deliveries (workspace, question_id);
 create index deliveries_by_bundle on handraise.deliveries (workspace, bundle) where bundle is not null;
 create index deliveries_by_creation on handraise.deliveries (workspace, created_at);
-create index deliveries_failed on handraise.deliveries (workspace, created_at) where status = 'failed';
+create index deliveries_failed on handraise.deliveries (workspace, created_at) where status = 'failed' and not stale;
+create index deliveries_failed_by_channel on handraise.deliveries (workspace, channel, created_at)
+    where status = 'failed' and not stale;
+create index deliveries_retried on handraise.deliveries (workspace, created_at)
+    where due_at is not null and problem is not null and not stale;
+create index deliveries_retried_by_channel on handraise.deliveries (workspace, channel, created_at)
+    where due_at is not null and problem is not null and not stale;
 
 create policy counted on handraise.deliveries for select to current_user using (true);
 

@@ -694,7 +694,13 @@ create index deliveries_by_workspace_and_due on deliveries (workspace, due_at) w
 create index deliveries_by_question on deliveries (workspace, question_id);
 create index deliveries_by_bundle on deliveries (workspace, bundle) where bundle is not null;
 create index deliveries_by_creation on deliveries (workspace, created_at);
-create index deliveries_failed on deliveries (workspace, created_at) where status = 'failed';
+create index deliveries_failed on deliveries (workspace, created_at) where status = 'failed' and not stale;
+create index deliveries_failed_by_channel on deliveries (workspace, channel, created_at)
+    where status = 'failed' and not stale;
+create index deliveries_retried on deliveries (workspace, created_at)
+    where due_at is not null and problem is not null and not stale;
+create index deliveries_retried_by_channel on deliveries (workspace, channel, created_at)
+    where due_at is not null and problem is not null and not stale;
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
 -- ends a question that somebody was told of, or reports what came of it. A vote that opens another stage names who is

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -37,7 +36,12 @@ from handraise.server.api.etags import etag_of
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.admin.admin_views import admin_page, field_problems, to
-from handraise.server.web.admin.channel_troubles import MOST_RETRIED, troubles_of
+from handraise.server.web.admin.channel_troubles import (
+    failed_badge,
+    failed_by_channel,
+    retried_badge,
+    retried_by_channel,
+)
 from handraise.server.web.admin.people_pages import Done
 from handraise.server.web.inbox.page_texts import since, when
 from handraise.server.web.pages import PageRoute
@@ -47,7 +51,8 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 TESTER = "handraise-test"
 """Who asks the question of a test."""
-MOST_FAILED = 200
+_MOST_FAILED = 200
+_MOST_RETRIED = 200
 _TEST_LASTS = 3_600
 _TRIED_WITHIN = 3.0
 _LOOK_EVERY = 0.05
@@ -94,8 +99,8 @@ async def show_channels(
 ) -> Response:
     """Show the channels of this server, and what came of the last test."""
     addresses, now = await ctx.outbox.addresses(admin.workspace), datetime.now(UTC)
-    troubles = await troubles_of(ctx, admin.workspace)
-    failed = Counter(each.channel for each in await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED))
+    failed = await failed_by_channel(ctx, admin.workspace)
+    retried = await retried_by_channel(ctx, admin.workspace)
     mine = {each.channel for each in addresses if each.recipient == admin.person.id}
     return admin_page(
         "channels",
@@ -105,13 +110,13 @@ async def show_channels(
         channels=[
             {
                 "name": channel_name(name),
-                "failed": failed[name],
-                "trouble": None
-                if (trouble := troubles.get(name)) is None
+                "failed": failed_badge(failed[name]) if name in failed else None,
+                "retried": None
+                if (trouble := retried.get(name)) is None
                 else {
-                    "number": trouble.number,
+                    "badge": retried_badge(trouble),
                     "since": since(trouble.since, now),
-                    "problem": visible_line(trouble.problem),
+                    "problem": visible_line(trouble.problem or ""),
                 },
                 "addresses": sum(each.channel == name for each in addresses),
                 "reaches_me": name in mine,
@@ -253,8 +258,8 @@ async def put_routing_here(
 @pages.get("/admin/deliveries")
 async def show_failed(ctx: Context, admin: CurrentAdmin, done: Done = "") -> Response:
     """Show the messages that did not arrive and are about a question that still waits."""
-    found, now = await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED), datetime.now(UTC)
-    retried = await ctx.outbox.retrying(admin.workspace, limit=MOST_RETRIED)
+    found, now = await ctx.outbox.failed(admin.workspace, limit=_MOST_FAILED), datetime.now(UTC)
+    retried = await ctx.outbox.retrying(admin.workspace, limit=_MOST_RETRIED)
     return admin_page(
         "deliveries",
         admin,
@@ -262,8 +267,8 @@ async def show_failed(ctx: Context, admin: CurrentAdmin, done: Done = "") -> Res
         done=done,
         deliveries=[_shown(ctx, each, now) for each in found],
         retried=[_shown(ctx, each, now) for each in retried],
-        most=MOST_FAILED,
-        most_retried=MOST_RETRIED,
+        most=_MOST_FAILED,
+        most_retried=_MOST_RETRIED,
     )
 
 
@@ -277,6 +282,7 @@ def _shown(ctx: ServerContext, delivery: Delivery, now: datetime) -> dict[str, A
         "at": since(delivery.created_at, now),
         "next": None if delivery.due_at is None else when(delivery.due_at, now),
         "tries": delivery.tries,
+        "may_have_arrived": delivery.status is DeliveryStatus.UNKNOWN,
         "is_on": delivery.channel in ctx.channels,
     }
 
@@ -290,7 +296,7 @@ async def retry_here(ctx: Context, admin: CurrentAdmin, *, delivery: Text = "") 
         ):
             raise NotFound("There is no such failed delivery here.")
     else:
-        for each in await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED):
+        for each in await ctx.outbox.failed(admin.workspace, limit=_MOST_FAILED):
             await ctx.outbox.retry(admin.workspace, each.id, by=admin.person.id)
     return to("/admin/deliveries", "retried")
 
@@ -320,15 +326,21 @@ async def _test(ctx: ServerContext, admin: PersonCaller, question_id: str) -> di
         "lines": [
             {
                 "channel": channel_name(each.channel),
-                "standing": gettext("being tried again")
-                if each.is_retried
-                else gettext(_STANDINGS[each.status]),
+                "standing": _standing(each),
                 "level": _level(each),
                 "problem": visible_line(each.problem or ""),
             }
             for each in found
         ],
     }
+
+
+def _standing(delivery: Delivery) -> str:
+    if not delivery.is_retried:
+        return gettext(_STANDINGS[delivery.status])
+    if delivery.status is DeliveryStatus.UNKNOWN:
+        return gettext("arrived, perhaps; being tried again")
+    return gettext("being tried again")
 
 
 def _level(delivery: Delivery) -> str:

@@ -29,7 +29,10 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PATH = "/admin/grants"
 _KILO = 1_000
-_MOST_AGENTS = 500
+_LIMITS = "/admin/limits"
+_MOST_KEYS = 500
+_AGENTS_PER_PAGE = 50
+"""Each takes a count of its own."""
 
 
 @pages.get(PATH)
@@ -82,12 +85,15 @@ async def revoke_grant_here(ctx: Context, admin: CurrentAdmin, grant_id: GrantId
     return to(PATH, "revoked")
 
 
-@pages.get("/admin/limits")
-async def show_limits(ctx: Context, admin: CurrentAdmin) -> Response:
+@pages.get(_LIMITS)
+async def show_limits(ctx: Context, admin: CurrentAdmin, after: After = None) -> Response:
     """Show the quotas and sizes of this server, and the settings that change them."""
     settings = ctx.settings
     stats = await ctx.store.queue_stats(admin.workspace)
     quotas = await ctx.policies.quotas(admin.workspace)
+    agents, are_all = await _agents(ctx, admin.workspace, quotas)
+    rest = agents if after is None else [each for each in agents if each > after]
+    shown = rest[:_AGENTS_PER_PAGE]
     forever, days = gettext("for ever"), gettext("{count} days")
     keep = settings.keep_settled_days
     return admin_page(
@@ -101,8 +107,11 @@ async def show_limits(ctx: Context, admin: CurrentAdmin) -> Response:
                 "pending": await ctx.store.count_pending(admin.workspace, agent),
                 **_quota(ctx, quotas, agent),
             }
-            for agent in await _agents(ctx, admin.workspace, quotas)
+            for agent in shown
         ],
+        is_first=after is None,
+        next=f"{_LIMITS}?after={quote(shown[-1], safe='')}" if len(rest) > len(shown) else None,
+        most_keys=None if are_all else _MOST_KEYS,
         other=_quota(ctx, quotas, ALL_AGENTS),
         rows=[
             (
@@ -142,15 +151,15 @@ async def show_limits(ctx: Context, admin: CurrentAdmin) -> Response:
     )
 
 
-async def _agents(ctx: ServerContext, workspace: str, quotas: WorkspaceQuotas) -> list[str]:
-    """The agents that have a key or a quota of their own, in order."""
-    keys = await ctx.directory.keys(workspace, after=None, limit=_MOST_AGENTS)
+async def _agents(ctx: ServerContext, workspace: str, quotas: WorkspaceQuotas) -> tuple[list[str], bool]:
+    """The agents that have a key or a quota of their own, in order, and whether all keys were read."""
+    keys = await ctx.directory.keys(workspace, after=None, limit=_MOST_KEYS)
     asking = {
         each.agent
         for each in keys
         if each.revoked_at is None and not each.agent.startswith(tuple(KEY_PREFIXES))
     }
-    return sorted({*quotas.agents, *asking})[:_MOST_AGENTS]
+    return sorted({*quotas.agents, *asking}), len(keys) < _MOST_KEYS
 
 
 def _quota(ctx: ServerContext, quotas: WorkspaceQuotas, agent: str) -> dict[str, str]:

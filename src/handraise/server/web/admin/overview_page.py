@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -12,20 +12,25 @@ from starlette.responses import Response
 
 from handraise.desk.everybody import everybody
 from handraise.desk.rule_suspensions import suspended_rules
-from handraise.desk.workspace_shortages import staffing_in
 from handraise.model.identities import AgentKey, Person
 from handraise.model.visible import visible_line
+from handraise.policies.rule_shortages import staffing_of
 from handraise.policies.rules import parse_policy
+from handraise.ports.outbox import ChannelTrouble
 from handraise.presentation.error_text import error_text
 from handraise.presentation.names import channel_name, listed, recipient_name
 from handraise.presentation.stop_text import stop_title
-from handraise.presentation.translation import gettext, ngettext
+from handraise.presentation.translation import gettext, grouped, ngettext
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.rota_refresh import warnings_of
 from handraise.server.web.admin.admin_views import admin_page
-from handraise.server.web.admin.channel_pages import MOST_FAILED
-from handraise.server.web.admin.channel_troubles import troubles_of
+from handraise.server.web.admin.channel_troubles import (
+    failed_by_channel,
+    failed_title,
+    retried_by_channel,
+    retried_title,
+)
 from handraise.server.web.admin.group_pages import href_of as group_href
 from handraise.server.web.inbox.page_texts import since
 from handraise.server.web.pages import PageRoute
@@ -52,6 +57,7 @@ class Notice:
 async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
     """Show what needs attention."""
     people = [each async for each in everybody(ctx.directory, admin.workspace, at_most=_MOST_READ)]
+    all_known = len(people) < _MOST_READ
     keys = await _keys(ctx, admin.workspace)
     groups = await ctx.directory.groups(admin.workspace)
     addresses = await ctx.outbox.addresses(admin.workspace)
@@ -66,9 +72,10 @@ async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
             *await _failed(ctx, admin),
             *await _retried(ctx, admin),
             *await _suspended(ctx, admin),
-            *await _understaffed(ctx, admin),
+            *(await _understaffed(ctx, admin, people, groups) if all_known else []),
             *await _rotas(ctx, admin),
-            *await _safety(ctx, admin, people),
+            *(_administrators(people) if all_known else [_unchecked(people)]),
+            *await _safety(ctx, admin),
             *_unused(usable),
         ],
         steps=[
@@ -90,13 +97,17 @@ async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
             ),
         ],
         figures=[
-            (gettext("People"), len(people), "/admin/people"),
-            (gettext("Groups"), len(groups), "/admin/groups"),
-            (gettext("Keys in use"), len(usable), "/admin/keys"),
-            (gettext("Channels"), len(ctx.channels), "/admin/channels"),
+            (gettext("People"), _count(len(people), are_all=all_known), "/admin/people"),
+            (gettext("Groups"), grouped(len(groups)), "/admin/groups"),
+            (gettext("Keys in use"), _count(len(usable), are_all=len(keys) < _MOST_READ), "/admin/keys"),
+            (gettext("Channels"), grouped(len(ctx.channels)), "/admin/channels"),
         ],
         channels=", ".join(channel_name(each) for each in sorted(ctx.channels)),
     )
+
+
+def _count(number: int, *, are_all: bool) -> str:
+    return grouped(number) if are_all else gettext("{count} or more").format(count=grouped(number))
 
 
 async def _stops(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
@@ -108,50 +119,39 @@ async def _stops(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
 
 async def _failed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
     """The channels through which messages failed that somebody still waits for."""
-    found = Counter(each.channel for each in await ctx.outbox.failed(admin.workspace, limit=MOST_FAILED))
-    notices = []
-    for channel, number in found.most_common():
-        title = ngettext(
-            "{count} message through {channel} failed",
-            "{count} messages through {channel} failed",
-            number,
-        )
-        text = (
+    return [
+        Notice(
+            "bad",
+            failed_title(each),
             gettext("Their questions still wait. See why, and try again.")
-            if channel in ctx.channels
-            else gettext("This server does not have that channel any more. Change the addresses.")
+            if each.channel in ctx.channels
+            else gettext("This server does not have that channel any more. Change the addresses."),
+            "/admin/deliveries",
+            gettext("See what failed"),
         )
-        notices.append(
-            Notice(
-                "bad",
-                title.format(count=number, channel=channel_name(channel)),
-                text,
-                "/admin/deliveries",
-                gettext("See what failed"),
-            )
-        )
-    return notices
+        for each in _most_first(await failed_by_channel(ctx, admin.workspace))
+    ]
 
 
 async def _retried(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
-    """The channels through which messages do not get out at the moment."""
+    """The channels through which messages may not get out at the moment."""
     now = datetime.now(UTC)
     return [
         Notice(
             "loud",
-            ngettext(
-                "{count} message through {channel} is being tried again",
-                "{count} messages through {channel} are being tried again",
-                each.number,
-            ).format(count=each.number, channel=channel_name(each.channel)),
-            gettext("First tried {when}: {problem}").format(
-                when=since(each.since, now).text, problem=visible_line(each.problem)
+            retried_title(each),
+            gettext("The oldest was created {when}. Its last try: {problem}").format(
+                when=since(each.since, now).text, problem=visible_line(each.problem or "")
             ),
             "/admin/deliveries",
             gettext("See what is tried again"),
         )
-        for each in (await troubles_of(ctx, admin.workspace)).values()
+        for each in _most_first(await retried_by_channel(ctx, admin.workspace))
     ]
+
+
+def _most_first(found: Mapping[str, ChannelTrouble]) -> list[ChannelTrouble]:
+    return sorted(found.values(), key=lambda each: -each.number)
 
 
 async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
@@ -167,12 +167,15 @@ async def _suspended(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
     ]
 
 
-async def _understaffed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+async def _understaffed(
+    ctx: ServerContext, admin: PersonCaller, people: Sequence[Person], groups: Mapping[str, Collection[str]]
+) -> list[Notice]:
     """The rules for which there are not enough people."""
     current = await ctx.policies.current(admin.workspace)
     if current is None:
         return []
     policy = parse_policy(current.version.document)
+    active = [each.id for each in people if each.disabled_at is None]
     title = gettext("Nobody can fulfil the rule {name}")
     need = gettext("It asks {names}: {needed} must agree, and {there} could.")
     return [
@@ -189,7 +192,7 @@ async def _understaffed(ctx: ServerContext, admin: PersonCaller) -> list[Notice]
             "/policy",
             gettext("See the policy"),
         )
-        for each in await staffing_in(ctx.directory, admin.workspace, policy)
+        for each in staffing_of(policy, active, groups)
         if each.is_short
     ]
 
@@ -212,21 +215,36 @@ async def _rotas(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
     ]
 
 
-async def _safety(ctx: ServerContext, admin: PersonCaller, people: list[Person]) -> list[Notice]:
-    found = []
-    administrators = [each for each in people if each.is_admin]
-    if len(administrators) == 1:
-        found.append(
-            Notice(
-                "loud",
-                gettext("There is only one administrator"),
-                gettext(
-                    "If they are ill or lose their sign-in, nobody can help. Make somebody else one too."
-                ),
-                "/admin/people",
-                gettext("See the people"),
-            )
+def _administrators(people: Sequence[Person]) -> list[Notice]:
+    if sum(each.is_admin for each in people) != 1:
+        return []
+    return [
+        Notice(
+            "loud",
+            gettext("There is only one administrator"),
+            gettext("If they are ill or lose their sign-in, nobody can help. Make somebody else one too."),
+            "/admin/people",
+            gettext("See the people"),
         )
+    ]
+
+
+def _unchecked(people: Sequence[Person]) -> Notice:
+    return Notice(
+        "info",
+        gettext("Not everything was checked: there are {count} or more people").format(
+            count=grouped(len(people))
+        ),
+        gettext(
+            "This page does not say whether a rule needs more people than there are, or whether there is only one administrator."
+        ),
+        "/admin/people",
+        gettext("See the people"),
+    )
+
+
+async def _safety(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
+    found = []
     if ctx.settings.is_exposed:
         found.append(
             Notice(

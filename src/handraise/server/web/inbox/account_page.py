@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import quote
@@ -29,7 +29,7 @@ from handraise.server.api.away_routes import come_back, go_away
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.active_grants import active_grants
-from handraise.server.web.inbox.away_form import AwayForm, deputies, read_away
+from handraise.server.web.inbox.away_form import AwayForm, deputies, read_away, refused
 from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.connect_pages import connectable, reached_at
 from handraise.server.web.inbox.own_hours import DAYS, own_hours
@@ -126,10 +126,8 @@ async def go_away_here(
         return await _show(ctx, caller, away, status=422)
     try:
         await go_away(ctx, caller.person, away, by=caller.person.id)
-    except InvalidRequest:  # everything else was looked at before
-        why = gettext("Nobody here is called “{name}”. Choose somebody from the list.")
-        problems = {"deputy": why.format(name=visible_line(deputy.strip()))}
-        return await _show(ctx, caller, replace(form, problems=problems), status=422)
+    except InvalidRequest as error:
+        return await _show(ctx, caller, refused(form, error), status=422)
     return RedirectResponse("/me#away", 303)
 
 
