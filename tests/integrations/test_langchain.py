@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 import handraise
 from handraise import Approval, Choice, Desk, NotApproved, Open, Question, StillPending, open_desk
-from handraise.integrations.langchain import ApprovalMiddleware
 from handraise.integrations.langgraph import Graph, ask, ask_human, reply_to_person, resume_command, run
 from handraise.tools import ApprovalOptions
+from tests.integrations.app_langchain_shop import MODES, Mode, Script, Shop, refund_of
 from tests.integrations.cells import LONG_WAY, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, people, started
 from tests.integrations.shop import (
@@ -38,65 +34,6 @@ from tests.integrations.shop import (
 APP = "tests/integrations/app_langchain.py"
 PAYMENT = "tests/integrations/app_langchain_payment.py"
 EXAMPLE = "examples/integrations/langchain_agent.py"
-Mode = Literal["batched", "per_call"]
-MODES: list[Mode] = ["batched", "per_call"]
-
-
-class Script(FakeMessagesListChatModel):
-    def bind_tools(self, *tools: Any, **options: Any) -> Script:
-        del tools, options
-        return self
-
-
-class Shop:
-    """An agent that calls tools as it is told to, and what it executed."""
-
-    def __init__(
-        self,
-        desk: Desk,
-        *calls: dict[str, Any],
-        mode: Mode = "per_call",
-        allowed: Any = True,
-        does: Callable[[], object] = lambda: None,
-        reviewed_by: Callable[..., Any] | None = None,
-        checkpointer: Any = None,
-    ) -> None:
-        self.refunds: list[tuple[str, int]] = []
-        said: list[Any] = [
-            AIMessage("", tool_calls=[{"id": f"c{place}", **call} for place, call in enumerate(calls)]),
-            AIMessage("Done."),
-        ]
-
-        @tool
-        def refund(order: str, amount: int, way: Literal["cash", "card"] = "cash") -> str:
-            """Refund an order."""
-            del way
-            self.refunds.append((order, amount))
-            does()
-            return f"refunded {amount}"
-
-        review = reviewed_by or partial(ApprovalMiddleware, desk)
-        self._model = Script(responses=said)
-        self.graph: Graph = create_agent(
-            self._model,
-            [refund, ask_human],
-            middleware=[review({"refund": allowed}, interrupt_mode=mode)],
-            checkpointer=checkpointer or InMemorySaver(),
-        )
-
-    def go_on(self) -> None:
-        """Go on after the calls, which are in the checkpoint."""
-        self._model.i = 1
-
-    async def run(self, desk: Desk, **options: Any) -> list[ToolMessage]:
-        """What the tools gave back to the model."""
-        result = await run(self.graph, {"messages": [("user", "Go.")]}, desk=desk, key="shop", **options)
-        assert result["messages"][-1].content == "Done."
-        return [each for each in result["messages"] if isinstance(each, ToolMessage)]
-
-
-def refund_of(order: str, amount: int, **more: Any) -> dict[str, Any]:
-    return {"name": "refund", "args": {"order": order, "amount": amount, **more}}
 
 
 class Replying(Script):

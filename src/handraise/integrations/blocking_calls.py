@@ -23,7 +23,7 @@ from handraise import (
 from handraise.blocking import BlockingDesk
 from handraise.errors import AlreadyConsumed
 from handraise.forms import coerce_choices
-from handraise.integrations.paused_run import PauseOptions, unused
+from handraise.integrations.paused_run import PauseOptions, why_not_executed
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
 from handraise.questions import QuestionOptions
@@ -86,7 +86,7 @@ class BlockingCalls:
             action = self._desk.consume_approval(question.id)
         except (NotApproved, AlreadyConsumed) as refused:
             again = " Change it as they say, and call the tool again."
-            return unused(refused) + (again if question.status == "returned" else "")
+            return why_not_executed(refused, question) + (again if question.status == "returned" else "")
         try:
             output = function(**action.arguments)
         except Exception as error:

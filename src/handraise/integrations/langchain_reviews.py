@@ -72,10 +72,9 @@ class Review:
 
     def decision(self, ending: Ending) -> dict[str, Json]:
         """The middleware's decision; raises `NotApproved` if it has no decision that means no."""
-        if ending.action is not None and self.allowed & {"approve", "edit"}:
-            if "approve" in self.allowed and not ending.edited:
-                return {"type": "approve"}
-            return {"type": "edit", "edited_action": {"name": self.tool, "args": ending.action.arguments}}
+        if ending.action is not None:
+            # Edits come from the record: if LangChain got them here and they did not fit the tool, the thread would be stuck.
+            return {"type": "approve"}
         if ending.answered and isinstance(ending.value, str):
             return {"type": "respond", "message": ending.value}
         for refusal in ("reject", "respond"):

@@ -40,6 +40,7 @@ from handraise.outcomes import Returned
 from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions, ToolResult
 from handraise.tools.asked_back import settled_or_asked_back
+from handraise.tools.automatic_reports import used_before
 from handraise.tools.reply_tool import invalid_reply, reply_from, reply_once
 from handraise.tools.tool_arguments import UNKNOWN_REPLACED
 
@@ -253,7 +254,8 @@ class Run:
         try:
             action = await self._desk.consume_approval(ending.question.id)
         except (NotApproved, AlreadyConsumed) as refused:
-            return Ending(words=unused(refused), question=ending.question)
+            question = await self._desk.get(ending.question.id)  # it may have been reported meanwhile
+            return Ending(words=why_not_executed(refused, question), question=question)
         return replace(ending, action=action)
 
     async def _kept(self, text: str) -> dict[str, str]:
@@ -282,9 +284,11 @@ def pause_key(desk: Desk, run: str, *parts: Json) -> str:
     return _NAMES + hashlib.sha256(text.encode()).hexdigest()
 
 
-def unused(refused: NotApproved | AlreadyConsumed) -> str:
+def why_not_executed(refused: NotApproved | AlreadyConsumed, question: Question) -> str:
     """What a model reads if an approval cannot be used. If it was used before, the action may have been executed."""
-    return str(refused) if isinstance(refused, AlreadyConsumed) else f"Not executed. {refused}"
+    if isinstance(refused, AlreadyConsumed):
+        return used_before(refused, question)
+    return f"Not executed. {refused}"
 
 
 def _refused(pause: Pause, problems: Sequence[Problem]) -> Ending:

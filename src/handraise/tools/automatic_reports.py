@@ -9,8 +9,9 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, NamedTuple, TypeVar
 
-from handraise import Desk, HandraiseError
+from handraise import Desk, HandraiseError, Question
 from handraise.blocking import BlockingDesk
+from handraise.errors import AlreadyConsumed
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +43,20 @@ async def send_report(desk: Desk, question_id: str, report: ToolReport) -> None:
         await desk.report(question_id, ok=report.ok, text=report.text)
     except HandraiseError as error:
         _warn(question_id, error)
+
+
+def used_before(used: AlreadyConsumed, question: Question) -> str:
+    """What a model reads about an approval that was used before: what came of it, if its report says so."""
+    report = question.report
+    if report is None:
+        return str(used)
+    known = f"The approval of question {question.id!r} has already been used, and an action is executed at most once. "
+    if report.ok:
+        return f"{known}It worked, and this was reported: {report.text}"
+    return (
+        f"{known}It failed, and this was reported: {report.text}\n"
+        "Find out what it did before you ask for another approval."
+    )
 
 
 async def reported(desk: Desk, question_id: str, running: Awaitable[T]) -> T:
