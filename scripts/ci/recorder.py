@@ -52,6 +52,8 @@ class Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add setup, call and teardown of a test."""
         self._ended_at = time.monotonic()
+        if report.failed:  # named at once: the run may take long, or be stopped
+            os.write(2, f"\nfailed: {report.nodeid}\n".encode())
         cost = self._costs.setdefault(report.nodeid, Cost())
         cost.seconds += report.duration
         cost.call += report.duration if report.when == "call" else 0.0

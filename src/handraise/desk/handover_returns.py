@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 
+from handraise.model.agreement import set_aside_for_good
 from handraise.model.handovers import INBOX_EVENTS, handovers, receivers
 from handraise.model.identities import Person
 from handraise.model.lifecycle import put_back_for_move
@@ -51,7 +52,7 @@ async def returning_to(store: Store, staff: StaffWithout, question: Question) ->
         return []
     history = await store.histories(question.workspace, [question.id], kinds=INBOX_EVENTS, limit=_MOST_EVENTS)
     given = handovers(history)
-    aside = question.aside_for_good
+    aside = set_aside_for_good(question)
     back: list[Person] = []
     for giver, names in ((each, receivers(given, each)) for each in reversed(given)):
         if giver not in aside or names.isdisjoint(staff.leaver.responder.principals):

@@ -164,13 +164,18 @@ def are_enough(question: Question, people: Collection[str], groups: Mapping[str,
 
     Who has set it aside for good does not count.
     """
-    there = set(people) - question.aside_for_good - {question.asker}
+    there = set(people) - set_aside_for_good(question) - {question.asker}
     if not question.audience:
         return len(there) >= question.quorum
     named = [
         ([name for name in names if _is_known(name, groups)], count) for names, count in _counts(question)
     ]
     return all(len(there.intersection(_people(names, groups) or ())) >= count for names, count in named)
+
+
+def set_aside_for_good(question: Question) -> frozenset[str]:
+    """Who does not want a question in their inbox any more."""
+    return frozenset(each.person for each in question.aside if each.until is None)
 
 
 def _asked_some_time(question: Question) -> tuple[str, ...]:

@@ -314,11 +314,6 @@ class Question(Draft):
         """Who is working on the answer now, as far as they said."""
         return self.taken_by if self.taken_until is not None and self.taken_until > now else None
 
-    @property
-    def aside_for_good(self) -> frozenset[str]:
-        """Who does not want it in their inbox any more."""
-        return frozenset(each.person for each in self.aside if each.until is None)
-
     def is_aside(self, person: str, now: datetime) -> bool:
         """Whether a person does not want it in their inbox now."""
         return any(each.person == person and (each.until is None or each.until > now) for each in self.aside)

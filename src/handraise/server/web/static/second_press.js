@@ -1,6 +1,6 @@
 // The second press of a double click was meant for what was there before, and not for the question that came up meanwhile.
 //
-// In the first second, a click at the place of the click before decides nothing. Of a question that came up by itself,
+// In the first second in which it is shown, a click at the place of the click before decides nothing. Of a question that came up by itself,
 // neither does Enter. This is no module, so that it is there before anything can be pressed.
 {
   const SOON = 1_000; // milliseconds
@@ -12,6 +12,7 @@
   let last = null;
   let before = null;
   let timer = null;
+  let arrivals = 0;
   let byItself = false;
 
   try { last = JSON.parse(sessionStorage.getItem(PLACE)); } catch { /* not allowed */ }
@@ -20,7 +21,17 @@
     byItself = alone;
     root.dataset.justCame = "";
     clearTimeout(timer);
-    timer = setTimeout(() => { delete root.dataset.justCame; }, SOON);
+    const arrival = ++arrivals;
+    whenShown(() => {
+      if (arrival === arrivals) timer = setTimeout(() => { delete root.dataset.justCame; }, SOON);
+    });
+  }
+
+  // A busy machine shows a page long after this has run.
+  function whenShown(then) {
+    const afterFrames = () => requestAnimationFrame(() => requestAnimationFrame(then));
+    if (document.readyState === "loading") addEventListener("DOMContentLoaded", afterFrames, { once: true });
+    else afterFrames();
   }
 
   const isNear = () => before && last && Math.hypot(before.x - last.x, before.y - last.y) < NEAR;
