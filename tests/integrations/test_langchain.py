@@ -411,7 +411,7 @@ async def test_people_read_the_error_of_the_action_and_it_is_not_repeated(desk: 
     assert report is not None
     assert (report.ok, report.text) == (False, "OSError: the line is down")
     [result] = await shop.run(desk)
-    assert "unknown: find out" in str(result.content)
+    assert "It failed, and this was reported: OSError: the line is down" in str(result.content)
     assert shop.refunds == [("A-17", 40)]
 
 
