@@ -44,8 +44,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         "ask": (
             "insert",
             "read_by_key",
-            "read",
-            "read_archived",
             "read_archived_by_key",
         ),
         "callback": (
@@ -55,7 +53,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "insert/add_callbacks",
             "insert/add_callbacks/commit",
             "read_by_key",
-            "read",
         ),
         "answer": (
             "read",
@@ -174,10 +171,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "insert/commit",
             "read_by_key",
             "read_by_key/commit",
-            "read",
-            "read/commit",
-            "read_archived",
-            "read_archived/commit",
             "read_archived_by_key",
             "read_archived_by_key/commit",
         ),
@@ -189,8 +182,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "insert/add_callbacks/commit",
             "read_by_key",
             "read_by_key/commit",
-            "read",
-            "read/commit",
         ),
         "answer": (
             "begin",

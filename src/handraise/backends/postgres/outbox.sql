@@ -256,7 +256,12 @@ where d.workspace = :workspace and d.id = any (array(select t.id from t)) and d.
 
 -- name: lock_questions
 -- Lock questions, so that if several processes record the last failures of a question, one of them sees all.
-select from handraise.questions where workspace = :workspace and id = any (:lost::text[]) order by id for update;
+-- One search of the index for each: with `id = any (...) order by id`, PostgreSQL 15 reads all of the workspace in order.
+select
+from (select id from unnest(:lost::text[]) as id order by id) as lost
+cross join lateral (
+    select from handraise.questions as q where q.workspace = :workspace and q.id = lost.id for update
+) as locked;
 
 -- name: reached
 -- Record that somebody has been told about these questions after all.

@@ -535,8 +535,8 @@ class PostgresStore:
         by_key = await self._read_by_keys(
             [(d.workspace, d.key_owner, d.key) for _, d in drafts if d.key is not None]
         )
-        refs = [draft.ref for _, draft in drafts]
-        by_id = dict(zip(refs, await self._read(refs), strict=True))
+        refs = [d.ref for _, d in drafts if (d.workspace, d.key_owner, d.key or "") not in by_key]
+        by_id = dict(zip(refs, await self._read(refs), strict=True)) if refs else {}
         old = await self._replaced([draft for _, draft in drafts])
         results: dict[int, Inserted] = {}
         for place, draft in drafts:

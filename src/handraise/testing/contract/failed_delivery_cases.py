@@ -5,26 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
-from handraise.model.forms import Confirm
-from handraise.model.lifecycle import answer_move
-from handraise.model.people import Responder
-from handraise.model.questions import Draft, Question
-from handraise.ports import Backend, RoutedEntry, WorkspaceEventSearch
+from handraise.model.deliveries import DeliveryStatus, Try
+from handraise.ports import Backend, WorkspaceEventSearch
 from handraise.ports.outbox import ChannelTrouble
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, ContractFixtures
+from handraise.testing.contract.outbox_steps import TAKE_ALL, answer, queue
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
-_ALL: dict[str, Any] = {
-    "channels": ["mail", "chat"],
-    "free_slots": {},
-    "per_key": 100,
-    "limit": 100,
-    "lease": _MINUTE,
-}
 
 
 class _Result(NamedTuple):
@@ -45,7 +35,7 @@ class FailedDeliveryCases(ContractFixtures):
     async def test_what_is_tried_again_is_listed_while_its_question_waits(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2", "d-3", "d-4", "d-5")
+        question = await queue(ports, clock, workspace, "d-1", "d-2", "d-3", "d-4", "d-5")
         assert await ports.outbox.retrying(workspace, limit=9) == [], "nothing was tried"
         results = {
             "d-1": _RETRIED,
@@ -62,13 +52,13 @@ class FailedDeliveryCases(ContractFixtures):
         ]
         assert [each.id for each in await ports.outbox.retrying(workspace, limit=1)] == ["d-1"]
         assert await ports.outbox.retrying(f"{workspace}-2", limit=9) == []
-        await _answered(ports, question)
+        await answer(ports, question)
         assert await ports.outbox.retrying(workspace, limit=9) == [], "nobody needs it any more"
 
     async def test_what_failed_is_listed_and_tried_again_once(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2")
+        question = await queue(ports, clock, workspace, "d-1", "d-2")
         await _try_all(ports, workspace, {"d-1": _FAILED, "d-2": _FAILED})
         assert {each.id for each in await ports.outbox.failed(workspace, limit=9)} == {"d-1", "d-2"}
         assert len(await ports.outbox.failed(workspace, limit=1)) == 1
@@ -77,11 +67,11 @@ class FailedDeliveryCases(ContractFixtures):
         clock.advance(_HOUR)
         assert await ports.outbox.retry(workspace, "d-1", by="boss")
         assert not await ports.outbox.retry(workspace, "d-1", by="boss")
-        [again] = await ports.outbox.take(workspace, **_ALL)
+        [again] = await ports.outbox.take(workspace, **TAKE_ALL)
         assert (again.id, again.tries, again.problem) == ("d-1", 1, None)
         await ports.outbox.record([Try(delivery=again, status=DeliveryStatus.SENT)])
         assert [each.id for each in await ports.outbox.failed(workspace, limit=9)] == ["d-2"]
-        await _answered(ports, question)
+        await answer(ports, question)
         assert await ports.outbox.failed(workspace, limit=9) == [], "nobody needs it any more"
         assert not await ports.outbox.retry(workspace, "d-2", by="boss")
         async with asyncio.timeout(SOON):  # events are held back while an older transaction is open
@@ -98,9 +88,9 @@ class FailedDeliveryCases(ContractFixtures):
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
         began = clock.now()
-        first = await _queued(ports, clock, workspace, "d-1", "d-2", "d-3", channel="mail")
+        first = await queue(ports, clock, workspace, "d-1", "d-2", "d-3", channel="mail")
         clock.advance(_MINUTE)
-        second = await _queued(ports, clock, workspace, "d-4", "d-5", question="q-2", channel="chat")
+        second = await queue(ports, clock, workspace, "d-4", "d-5", question="q-2", channel="chat")
         assert await ports.outbox.failed_by_channel(workspace, limit=9) == []
         assert await ports.outbox.retrying_by_channel(workspace, limit=9) == []
         results = dict.fromkeys(("d-1", "d-2", "d-3"), _RETRIED) | {
@@ -120,55 +110,14 @@ class FailedDeliveryCases(ContractFixtures):
         ]
         assert await ports.outbox.retrying_by_channel(f"{workspace}-2", limit=9) == []
         assert await ports.outbox.failed_by_channel(f"{workspace}-2", limit=9) == []
-        await _answered(ports, second)
+        await answer(ports, second)
         assert await ports.outbox.failed_by_channel(workspace, limit=9) == [], "nobody needs it any more"
         assert await ports.outbox.retrying_by_channel(workspace, limit=9) == [mail]
-        await _answered(ports, first)
+        await answer(ports, first)
         assert await ports.outbox.retrying_by_channel(workspace, limit=9) == []
 
 
-async def _queued(
-    ports: Backend,
-    clock: ManualClock,
-    workspace: str,
-    *ids: str,
-    question: str = "q-1",
-    channel: str = "mail",
-) -> Question:
-    """A question with deliveries that are due."""
-    await ports.outbox.put_address(
-        Address(workspace=workspace, recipient="ana", channel=channel, id="1", to="ana")
-    )
-    draft = Draft(id=question, workspace=workspace, asker="bot", prompt="Go?", form=Confirm())
-    [asked] = await ports.store.insert([draft])
-    assert isinstance(asked, Question)
-    [entry] = await ports.outbox.entries(workspace, limit=10)
-    deliveries = [_delivery(asked, clock, each, channel) for each in ids]
-    await ports.outbox.route(workspace, [RoutedEntry(entry=entry, deliveries=deliveries)])
-    return asked
-
-
-def _delivery(question: Question, clock: ManualClock, delivery_id: str, channel: str) -> Delivery:
-    return Delivery(
-        workspace=question.workspace,
-        id=delivery_id,
-        question_id=question.id,
-        recipient="ana",
-        channel=channel,
-        to="ana",
-        reason="asked",
-        rate_limit_key=channel,
-        created_at=clock.now(),
-        due_at=clock.now(),
-    )
-
-
 async def _try_all(ports: Backend, workspace: str, results: Mapping[str, _Result]) -> None:
-    for each in await ports.outbox.take(workspace, **_ALL):
+    for each in await ports.outbox.take(workspace, **TAKE_ALL):
         status, problem, again = results[each.id]
         await ports.outbox.record([Try(delivery=each, status=status, problem=problem, again_after=again)])
-
-
-async def _answered(ports: Backend, question: Question) -> None:
-    [moved] = await ports.store.settle([answer_move(question, Responder("ana"), True)])
-    assert moved is not None

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
+from handraise.model.deliveries import DeliveryStatus, Try
 from handraise.model.events import EventKind
-from handraise.model.forms import Confirm
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import answer_move
 from handraise.model.people import Responder
-from handraise.model.questions import Draft, Need, Question, Ref
+from handraise.model.questions import Need, Question, Ref
 from handraise.model.timelines import Step
-from handraise.ports import Backend, OutboxEntry, RoutedEntry
+from handraise.ports import Backend, RoutedEntry
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED
 from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import SOON
 from handraise.testing.contract.callback_cases import CallbackCases
 from handraise.testing.contract.failed_delivery_cases import FailedDeliveryCases
+from handraise.testing.contract.outbox_steps import (
+    TAKE_ALL,
+    answer,
+    ask,
+    new_address,
+    new_delivery,
+    queue,
+    route,
+)
 from handraise.testing.promises import promise
 
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
-_ALL: dict[str, Any] = {
-    "channels": ["mail", "chat"],
-    "free_slots": {},
-    "per_key": 100,
-    "limit": 100,
-    "lease": _MINUTE,
-}
 
 
 class OutboxContract(CallbackCases, FailedDeliveryCases):
@@ -43,8 +44,8 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
 
     async def test_an_address_is_kept_replaced_and_forgotten(self, ports: Backend, workspace: str) -> None:
         for to in ("ana@old", {"address": "ana@new"}):
-            await ports.outbox.put_address(_address(workspace, to=to))
-        await ports.outbox.put_address(_address(workspace, recipient="group:ops", channel="chat", to=7))
+            await ports.outbox.put_address(new_address(workspace, to=to))
+        await ports.outbox.put_address(new_address(workspace, recipient="group:ops", channel="chat", to=7))
         found = await ports.outbox.addresses(workspace)
         assert [(each.recipient, each.to) for each in found] == [
             ("ana", {"address": "ana@new"}),
@@ -56,9 +57,9 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         assert [each.recipient for each in await ports.outbox.addresses(workspace)] == ["group:ops"]
 
     async def test_who_somebody_on_a_channel_is(self, ports: Backend, workspace: str) -> None:
-        await ports.outbox.put_address(_address(workspace, channel="chat", id="U7"))
-        await ports.outbox.put_address(_address(workspace, channel="chat", id="U8", recipient="bob"))
-        await ports.outbox.put_address(_address(workspace, channel="mail", id="U7", recipient="cid"))
+        await ports.outbox.put_address(new_address(workspace, channel="chat", id="U7"))
+        await ports.outbox.put_address(new_address(workspace, channel="chat", id="U8", recipient="bob"))
+        await ports.outbox.put_address(new_address(workspace, channel="mail", id="U7", recipient="cid"))
         assert await ports.outbox.recipients_at(workspace, "chat", "U7") == ["ana"]
         assert await ports.outbox.recipients_at(workspace, "chat", "U9") == []
         assert await ports.outbox.recipients_at(f"{workspace}-2", "chat", "U7") == []
@@ -68,16 +69,16 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         for place in (workspace, f"{workspace}-2"):
             put = await ports.directory.put_person(place, "ana", name="Ana", email=None, role=Role.MEMBER)
             assert put
-        await ports.outbox.put_address(_address(workspace, channel="chat", recipient="group:room"))
-        await ports.outbox.put_address(_address(f"{workspace}-2", channel="chat", recipient="cid"))
+        await ports.outbox.put_address(new_address(workspace, channel="chat", recipient="group:room"))
+        await ports.outbox.put_address(new_address(f"{workspace}-2", channel="chat", recipient="cid"))
         known = await ports.directory.known_recipients(workspace, ["ana", "bob", "cid", "group:room"])
         assert known == frozenset({"ana", "group:room"})
 
     async def test_an_address_of_another_workspace_is_not_there(self, ports: Backend, workspace: str) -> None:
-        await ports.outbox.put_address(_address(workspace))
+        await ports.outbox.put_address(new_address(workspace))
         assert await ports.outbox.addresses(f"{workspace}-2") == []
         assert not await ports.outbox.remove_address(f"{workspace}-2", "ana", "mail", "1")
-        await _asked(ports, f"{workspace}-2")
+        await ask(ports, f"{workspace}-2")
         assert await ports.outbox.entries(f"{workspace}-2", limit=10) == []
 
     async def test_a_policy_stays_where_a_check_of_what_is_there_refuses(
@@ -95,7 +96,9 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
             await ports.outbox.put_routing(workspace, {"second": 2}, check=check)
         assert await ports.outbox.routing(workspace) == {"first": 1}
         assert seen == [None, {"first": 1}]
-        events = await ports.store.workspace_events(workspace, after=None, limit=9)
+        async with asyncio.timeout(SOON):  # events are held back while an older transaction is open
+            while not (events := await ports.store.workspace_events(workspace, after=None, limit=9)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         assert len(events) == 1
 
     async def test_a_policy_is_what_was_put_last(self, ports: Backend, workspace: str) -> None:
@@ -108,7 +111,7 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_nothing_is_lined_up_where_nobody_has_an_address(
         self, ports: Backend, workspace: str
     ) -> None:
-        await _asked(ports, workspace)
+        await ask(ports, workspace)
         assert await ports.outbox.entries(workspace, limit=10) == []
         assert workspace not in await ports.outbox.workspaces_with_entries(limit=1_000)
 
@@ -116,16 +119,16 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_what_somebody_must_be_told_of_leaves_a_line(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        await ports.outbox.put_address(_address(workspace))
+        await ports.outbox.put_address(new_address(workspace))
         steps = (Step(_MINUTE, "remind"), Step(2 * _MINUTE, "escalate", ("bob",)), Step(_HOUR, "expire"))
-        await _asked(ports, workspace, "q-1", steps=steps, recipients=("ana",))
-        question = await _asked(ports, workspace, "q-2")
-        await _answered(ports, question)
+        await ask(ports, workspace, "q-1", steps=steps, recipients=("ana",))
+        question = await ask(ports, workspace, "q-2")
+        await answer(ports, question)
         needs = (Need(("ana", "cy")), Need(("group:leads",), 1, 1))
-        staged = await _asked(
+        staged = await ask(
             ports, workspace, "q-3", recipients=("ana", "cy", "group:leads"), needs=needs, quorum=3
         )
-        await _answered(ports, staged)
+        await answer(ports, staged)
         await ports.store.settle([answer_move(staged, Responder("lea", frozenset({"leads"})), True)])
         for _ in range(2):
             clock.advance(_MINUTE)
@@ -151,37 +154,37 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
 
     @promise("P5")
     async def test_an_entry_is_routed_once(self, ports: Backend, clock: ManualClock, workspace: str) -> None:
-        await ports.outbox.put_address(_address(workspace))
-        question = await _asked(ports, workspace)
+        await ports.outbox.put_address(new_address(workspace))
+        question = await ask(ports, workspace)
         [entry] = await ports.outbox.entries(workspace, limit=10)
-        routed = [RoutedEntry(entry=entry, deliveries=[_delivery(question, clock)])]
+        routed = [RoutedEntry(entry=entry, deliveries=[new_delivery(question, clock)])]
         done = await asyncio.gather(*(ports.outbox.route(workspace, routed) for _ in range(10)))
         assert sorted(done) == [0] * 9 + [1]
         assert await ports.outbox.entries(workspace, limit=10) == []
-        assert await ports.outbox.deliveries(question.ref) == [_delivery(question, clock)]
+        assert await ports.outbox.deliveries(question.ref) == [new_delivery(question, clock)]
 
     async def test_for_a_question_that_has_ended_nothing_is_queued(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        await ports.outbox.put_address(_address(workspace))
-        question = await _asked(ports, workspace)
+        await ports.outbox.put_address(new_address(workspace))
+        question = await ask(ports, workspace)
         asked = await ports.outbox.entries(workspace, limit=10)
-        await _answered(ports, question)
-        await _route(ports, workspace, asked, _delivery(question, clock))
+        await answer(ports, question)
+        await route(ports, workspace, asked, new_delivery(question, clock))
         assert await ports.outbox.deliveries(question.ref) == []
 
     @promise("P5")
     async def test_what_is_due_is_taken_by_one_and_again_after_its_lease(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2")
+        question = await queue(ports, clock, workspace, "d-1", "d-2")
         assert workspace in await ports.outbox.workspaces_with_due(limit=100_000)
-        taken = await asyncio.gather(*(ports.outbox.take(workspace, **_ALL) for _ in range(5)))
+        taken = await asyncio.gather(*(ports.outbox.take(workspace, **TAKE_ALL) for _ in range(5)))
         assert sorted(each.id for part in taken for each in part) == ["d-1", "d-2"]
         assert {each.tries for part in taken for each in part} == {1}
         assert workspace not in await ports.outbox.workspaces_with_due(limit=100_000)
         clock.advance(_MINUTE)
-        again = await ports.outbox.take(workspace, **_ALL)
+        again = await ports.outbox.take(workspace, **TAKE_ALL)
         assert [(each.tries, each.due_at, each.question) for each in again] == [
             (2, clock.now() + _MINUTE, question.ref)
         ] * 2
@@ -189,41 +192,41 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_a_full_lane_holds_up_nobody_else(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        await _queued(ports, clock, workspace, *(f"slow-{n}" for n in range(5)), rate_limit_key="slow")
-        await _queued(ports, clock, workspace, "d-1", question="q-2", rate_limit_key="quick")
-        some = await ports.outbox.take(workspace, **_ALL | {"per_key": 2})
+        await queue(ports, clock, workspace, *(f"slow-{n}" for n in range(5)), rate_limit_key="slow")
+        await queue(ports, clock, workspace, "d-1", question="q-2", rate_limit_key="quick")
+        some = await ports.outbox.take(workspace, **TAKE_ALL | {"per_key": 2})
         assert sorted(each.rate_limit_key for each in some) == ["quick", "slow", "slow"]
-        assert await ports.outbox.take(workspace, **_ALL | {"free_slots": {"slow": 0}}) == []
-        assert await ports.outbox.take(workspace, **_ALL | {"channels": ["chat"]}) == []
-        assert len(await ports.outbox.take(workspace, **_ALL | {"limit": 2})) == 2
+        assert await ports.outbox.take(workspace, **TAKE_ALL | {"free_slots": {"slow": 0}}) == []
+        assert await ports.outbox.take(workspace, **TAKE_ALL | {"channels": ["chat"]}) == []
+        assert len(await ports.outbox.take(workspace, **TAKE_ALL | {"limit": 2})) == 2
 
     async def test_a_bundle_is_taken_together(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        await _queued(ports, clock, workspace, "d-1", "d-2", "d-3", bundle="mail ana 9")
-        taken = await ports.outbox.take(workspace, **_ALL | {"per_key": 1, "limit": 1})
+        await queue(ports, clock, workspace, "d-1", "d-2", "d-3", bundle="mail ana 9")
+        taken = await ports.outbox.take(workspace, **TAKE_ALL | {"per_key": 1, "limit": 1})
         assert sorted(each.id for each in taken) == ["d-1", "d-2", "d-3"]
 
     async def test_what_is_not_due_yet_waits(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        await _queued(ports, clock, workspace, "d-1", due_at=clock.now() + _HOUR)
-        assert await ports.outbox.take(workspace, **_ALL) == []
+        await queue(ports, clock, workspace, "d-1", due_at=clock.now() + _HOUR)
+        assert await ports.outbox.take(workspace, **TAKE_ALL) == []
         clock.advance(_HOUR)
-        assert len(await ports.outbox.take(workspace, **_ALL)) == 1
+        assert len(await ports.outbox.take(workspace, **TAKE_ALL)) == 1
 
     async def test_what_was_sent_stays_until_its_question_ends_and_is_then_updated(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2", due_at=None)
+        question = await queue(ports, clock, workspace, "d-1", "d-2", due_at=None)
         [first, _] = await ports.outbox.deliveries(question.ref)
         assert first.due_at is None
-        question = await _queued(ports, clock, workspace, "d-3", "d-4", question="q-2")
-        taken = {each.id: each for each in await ports.outbox.take(workspace, **_ALL | {"limit": 1})}
+        question = await queue(ports, clock, workspace, "d-3", "d-4", question="q-2")
+        taken = {each.id: each for each in await ports.outbox.take(workspace, **TAKE_ALL | {"limit": 1})}
         [(_, one)] = taken.items()
         await ports.outbox.record([Try(delivery=one, status=DeliveryStatus.SENT, receipt={"message": 9})])
         clock.advance(_HOUR)
-        await _answered(ports, question)
+        await answer(ports, question)
         ended = await ports.outbox.entries(workspace, limit=10)
         await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         [sent, unsent] = sorted(
@@ -232,7 +235,7 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         assert (sent.status, sent.receipt, sent.tries, sent.stale) == ("sent", {"message": 9}, 0, True)
         assert sent.due_at == clock.now()
         assert (unsent.status, unsent.due_at) == ("unsent", None)
-        [again] = await ports.outbox.take(workspace, **_ALL)
+        [again] = await ports.outbox.take(workspace, **TAKE_ALL)
         await ports.outbox.record([Try(delivery=again, status=DeliveryStatus.UPDATED)])
         [updated] = [each for each in await ports.outbox.deliveries(question.ref) if each.id == one.id]
         assert (updated.status, updated.due_at, updated.receipt) == ("updated", None, {"message": 9})
@@ -240,12 +243,12 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_what_was_updated_is_due_again_when_a_report_comes(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2")
-        taken = await ports.outbox.take(workspace, **_ALL)
+        question = await queue(ports, clock, workspace, "d-1", "d-2")
+        taken = await ports.outbox.take(workspace, **TAKE_ALL)
         await ports.outbox.record([Try(delivery=each, status=DeliveryStatus.SENT) for each in taken])
-        await _answered(ports, question)
+        await answer(ports, question)
         await _route_ends(ports, workspace)
-        one, other = sorted(await ports.outbox.take(workspace, **_ALL), key=lambda each: each.id)
+        one, other = sorted(await ports.outbox.take(workspace, **TAKE_ALL), key=lambda each: each.id)
         await ports.outbox.record([Try(delivery=one, status=DeliveryStatus.UPDATED, receipt={"message": 9})])
         clock.advance(_MINUTE / 2)
         assert await ports.store.report(question.ref, by="bot", record={"ok": True, "text": "done"})
@@ -258,7 +261,7 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         assert found[0].receipt == {"message": 9}
         # An update that was under way when the report came does not have it, and is made again.
         await ports.outbox.record([Try(delivery=other, status=DeliveryStatus.UPDATED)])
-        again = await ports.outbox.take(workspace, **_ALL)
+        again = await ports.outbox.take(workspace, **TAKE_ALL)
         assert sorted(each.id for each in again) == ["d-1", "d-2"]
         await ports.outbox.record([Try(delivery=each, status=DeliveryStatus.UPDATED) for each in again])
         assert {(each.status, each.due_at) for each in await ports.outbox.deliveries(question.ref)} == {
@@ -268,9 +271,9 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_what_became_stale_while_it_was_sent_is_updated(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2")
-        sending, failing = sorted(await ports.outbox.take(workspace, **_ALL), key=lambda each: each.id)
-        await _answered(ports, question)
+        question = await queue(ports, clock, workspace, "d-1", "d-2")
+        sending, failing = sorted(await ports.outbox.take(workspace, **TAKE_ALL), key=lambda each: each.id)
+        await answer(ports, question)
         ended = await ports.outbox.entries(workspace, limit=10)
         await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         await ports.outbox.record(
@@ -286,8 +289,8 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_what_may_have_arrived_is_updated_all_the_same(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2")
-        again, over = sorted(await ports.outbox.take(workspace, **_ALL), key=lambda each: each.id)
+        question = await queue(ports, clock, workspace, "d-1", "d-2")
+        again, over = sorted(await ports.outbox.take(workspace, **TAKE_ALL), key=lambda each: each.id)
         unknown = DeliveryStatus.UNKNOWN
         await ports.outbox.record(
             [
@@ -296,7 +299,7 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
             ]
         )
         assert (await _read(ports, question)).unreached_at is None
-        await _answered(ports, question)
+        await answer(ports, question)
         ended = await ports.outbox.entries(workspace, limit=10)
         await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         [first, second] = sorted(await ports.outbox.deliveries(question.ref), key=lambda each: each.id)
@@ -306,21 +309,21 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_an_ending_leaves_a_line_where_somebody_was_told(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1")
+        question = await queue(ports, clock, workspace, "d-1")
         assert await ports.outbox.remove_address(workspace, "ana", "mail", "1")
-        await _answered(ports, question)
+        await answer(ports, question)
         assert [entry.kind for entry in await ports.outbox.entries(workspace, limit=10)] == [
             EventKind.ANSWERED
         ]
-        await _asked(ports, workspace, "q-2")
+        await ask(ports, workspace, "q-2")
         assert len(await ports.outbox.entries(workspace, limit=10)) == 1
 
     @promise("P7")
     async def test_an_entry_that_reaches_nobody_is_used_up_with_its_event(
         self, ports: Backend, workspace: str
     ) -> None:
-        await ports.outbox.put_address(_address(workspace))
-        question = await _asked(ports, workspace)
+        await ports.outbox.put_address(new_address(workspace))
+        question = await ask(ports, workspace)
         entries = await ports.outbox.entries(workspace, limit=10)
         for _ in range(2):
             await ports.outbox.route(workspace, [RoutedEntry(entry=entry, nobody=True) for entry in entries])
@@ -331,15 +334,15 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
         ids = [f"d-{number:03}" for number in range(PER_MESSAGE + 5)]
-        question = await _queued(ports, clock, workspace, *ids, bundle="mail ana 9")
-        one_message = _ALL | {"per_key": 1, "limit": 1}
+        question = await queue(ports, clock, workspace, *ids, bundle="mail ana 9")
+        one_message = TAKE_ALL | {"per_key": 1, "limit": 1}
         first = await ports.outbox.take(workspace, **one_message)
         second = await ports.outbox.take(workspace, **one_message)
         assert (len(first), len(second)) == (PER_MESSAGE, 5)
         await ports.outbox.record(
             [Try(delivery=each, status=DeliveryStatus.SENT) for each in (*first, *second)]
         )
-        await _answered(ports, question)
+        await answer(ports, question)
         ended = await ports.outbox.entries(workspace, limit=10)
         await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         assert len(await ports.outbox.take(workspace, **one_message)) == 1
@@ -347,8 +350,8 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_what_no_process_has_a_channel_for_is_taken_in_the_end(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        await _queued(ports, clock, workspace, "d-1")
-        other = _ALL | {"channels": ["chat"]}
+        await queue(ports, clock, workspace, "d-1")
+        other = TAKE_ALL | {"channels": ["chat"]}
         assert await ports.outbox.take(workspace, **other) == []
         clock.advance(UNCLAIMED)
         assert len(await ports.outbox.take(workspace, **other)) == 1
@@ -356,8 +359,8 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_a_failed_try_comes_again_when_it_says(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1")
-        [taken] = await ports.outbox.take(workspace, **_ALL)
+        question = await queue(ports, clock, workspace, "d-1")
+        [taken] = await ports.outbox.take(workspace, **TAKE_ALL)
         tried = Try(delivery=taken, status=DeliveryStatus.QUEUED, problem="busy", again_after=_HOUR)
         await ports.outbox.record([tried])
         [found] = await ports.outbox.deliveries(question.ref)
@@ -367,10 +370,10 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_whoever_took_it_over_records_it(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1")
-        [first] = await ports.outbox.take(workspace, **_ALL)
+        question = await queue(ports, clock, workspace, "d-1")
+        [first] = await ports.outbox.take(workspace, **TAKE_ALL)
         clock.advance(_MINUTE)
-        [second] = await ports.outbox.take(workspace, **_ALL)
+        [second] = await ports.outbox.take(workspace, **TAKE_ALL)
         await ports.outbox.record([Try(delivery=first, status=DeliveryStatus.FAILED, problem="late")])
         [found] = await ports.outbox.deliveries(question.ref)
         assert (found.status, found.problem) == ("queued", None)
@@ -382,8 +385,8 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_that_nobody_could_be_reached_is_said_once_and_taken_back(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        question = await _queued(ports, clock, workspace, "d-1", "d-2", steps=(Step(_MINUTE, "remind"),))
-        one, other = await ports.outbox.take(workspace, **_ALL)
+        question = await queue(ports, clock, workspace, "d-1", "d-2", steps=(Step(_MINUTE, "remind"),))
+        one, other = await ports.outbox.take(workspace, **TAKE_ALL)
         await ports.outbox.record([Try(delivery=one, status=DeliveryStatus.FAILED, problem="gone")])
         assert (await _read(ports, question)).unreached_at is None
         await ports.outbox.record([Try(delivery=other, status=DeliveryStatus.UNKNOWN, problem="silence")])
@@ -394,18 +397,18 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         clock.advance(_MINUTE)
         await ports.store.run_due(limit=10, workspace=workspace)
         entries = await ports.outbox.entries(workspace, limit=10)
-        await _route(ports, workspace, entries, _delivery(question, clock, "d-3"))
-        [third] = await ports.outbox.take(workspace, **_ALL)
+        await route(ports, workspace, entries, new_delivery(question, clock, "d-3"))
+        [third] = await ports.outbox.take(workspace, **TAKE_ALL)
         await ports.outbox.record([Try(delivery=third, status=DeliveryStatus.SENT)])
         assert (await _read(ports, question)).unreached_at is None
 
     async def test_a_question_without_deliveries_is_unreached_while_it_is_pending(
         self, ports: Backend, workspace: str
     ) -> None:
-        question = await _asked(ports, workspace)
+        question = await ask(ports, workspace)
         assert await ports.outbox.mark_unreached(question.ref)
-        ended = await _asked(ports, workspace, "q-2")
-        await _answered(ports, ended)
+        ended = await ask(ports, workspace, "q-2")
+        await answer(ports, ended)
         assert not await ports.outbox.mark_unreached(ended.ref)
         assert not await ports.outbox.mark_unreached(Ref(workspace, "nowhere"))
 
@@ -413,10 +416,10 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
         began = clock.now()
-        await _queued(ports, clock, workspace, "d-1")
+        await queue(ports, clock, workspace, "d-1")
         clock.advance(_HOUR)
-        await _queued(ports, clock, workspace, "d-2", "d-3", question="q-2")
-        await _queued(ports, clock, workspace, "d-4", question="q-3", bundle="waits")
+        await queue(ports, clock, workspace, "d-2", "d-3", question="q-2")
+        await queue(ports, clock, workspace, "d-4", question="q-3", bundle="waits")
         recent = await ports.outbox.recent(workspace, since=clock.now())
         assert (dict(recent.recipients), dict(recent.askers)) == ({"ana": 2}, {"bot": 2})
         assert dict((await ports.outbox.recent(workspace, since=began)).recipients) == {"ana": 3}
@@ -424,53 +427,16 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
     async def test_deliveries_go_with_a_question_that_is_not_kept(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        gone = await _queued(ports, clock, workspace, "d-1")
-        stays = await _queued(ports, clock, workspace, "d-2", question="q-2")
-        await _answered(ports, gone)
-        (taken,) = [each for each in await ports.outbox.take(workspace, **_ALL) if each.id == "d-1"]
+        gone = await queue(ports, clock, workspace, "d-1")
+        stays = await queue(ports, clock, workspace, "d-2", question="q-2")
+        await answer(ports, gone)
+        (taken,) = [each for each in await ports.outbox.take(workspace, **TAKE_ALL) if each.id == "d-1"]
         clock.advance(_HOUR)
         await ports.store.tidy(rest=_MINUTE, keep=_MINUTE, limit=1_000_000)
         assert await ports.outbox.deliveries(gone.ref) == []
         assert [each.id for each in await ports.outbox.deliveries(stays.ref)] == ["d-2"]
         await ports.outbox.record([Try(delivery=taken, status=DeliveryStatus.SENT)])
         assert await ports.outbox.deliveries(gone.ref) == []
-
-
-def _address(workspace: str, **changes: Any) -> Address:
-    given: dict[str, Any] = {
-        "recipient": "ana",
-        "channel": "mail",
-        "id": "1",
-        "to": "ana@example.org",
-    } | changes
-    return Address(workspace=workspace, **given)
-
-
-def _delivery(question: Question, clock: ManualClock, delivery_id: str = "d-1", **changes: Any) -> Delivery:
-    given: dict[str, Any] = {"rate_limit_key": "mail", "due_at": clock.now()} | changes
-    return Delivery(
-        workspace=question.workspace,
-        id=delivery_id,
-        question_id=question.id,
-        recipient="ana",
-        channel="mail",
-        to={"address": "ana@example.org"},
-        reason="asked",
-        created_at=clock.now(),
-        **given,
-    )
-
-
-async def _asked(ports: Backend, workspace: str, question_id: str = "q-1", **options: Any) -> Question:
-    draft = Draft(id=question_id, workspace=workspace, asker="bot", prompt="Go?", form=Confirm(), **options)
-    [question] = await ports.store.insert([draft])
-    assert isinstance(question, Question)
-    return question
-
-
-async def _answered(ports: Backend, question: Question) -> None:
-    [moved] = await ports.store.settle([answer_move(question, Responder("ana"), True)])
-    assert moved is not None
 
 
 async def _route_ends(ports: Backend, workspace: str) -> list[str]:
@@ -484,30 +450,3 @@ async def _read(ports: Backend, question: Question) -> Question:
     [found] = await ports.store.read([question.ref])
     assert found is not None
     return found
-
-
-async def _route(ports: Backend, workspace: str, entries: Any, *deliveries: Delivery) -> None:
-    first, *others = entries
-    routed = [
-        RoutedEntry(entry=first, deliveries=deliveries),
-        *(RoutedEntry(entry=entry) for entry in others),
-    ]
-    await ports.outbox.route(workspace, routed)
-
-
-async def _queued(
-    ports: Backend,
-    clock: ManualClock,
-    workspace: str,
-    *ids: str,
-    question: str = "q-1",
-    steps: tuple[Step, ...] = (),
-    **changes: Any,
-) -> Question:
-    """A question whose one entry was routed to these deliveries."""
-    await ports.outbox.put_address(_address(workspace))
-    asked = await _asked(ports, workspace, question, steps=steps)
-    entries: list[OutboxEntry] = list(await ports.outbox.entries(workspace, limit=10))
-    planned = [_delivery(asked, clock, each, **changes) for each in ids]
-    await _route(ports, workspace, entries, *planned)
-    return asked
