@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.timeout(7200),
 ]
 
-OPERATIONS = int(os.environ.get("HANDRAISE_PROOF_OPERATIONS") or sized(gate=1_200, nightly=25_000))
+OPERATIONS = int(os.environ.get("HANDRAISE_PROOF_OPERATIONS") or sized(gate=800, nightly=25_000))
 ROUNDS = sized(gate=1, nightly=4)
 
 

@@ -529,6 +529,7 @@ def test_what_cannot_be_done_is_one_sentence(run: Run, line: list[str], code: in
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.only_proof_of("the terminal asks and answers at a server")
 def test_at_a_server_an_agent_asks_by_its_key_and_a_person_answers_by_a_session(
     run: Run, server: Serving, tmp_path: Path
 ) -> None:

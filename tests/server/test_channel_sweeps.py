@@ -191,6 +191,7 @@ async def test_nothing_but_a_post_does_anything_at_the_door_of_a_channel(
     assert digest(path) == before
 
 
+@pytest.mark.only_proof_of("no page changes anything if a program fetches it")
 async def test_looking_at_any_page_changes_nothing(
     client: httpx2.AsyncClient, everything: Everything, path: Path, mine: Place
 ) -> None:

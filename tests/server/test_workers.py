@@ -45,6 +45,7 @@ def is_alive(worker: int) -> bool:
     return True
 
 
+@pytest.mark.only_proof_of("several workers share a port, and a lost one is replaced")
 async def test_two_workers_answer_at_one_port_one_is_replaced_and_all_stop(tmp_path: Path) -> None:
     async with own_database() as address:
         with serving(address, tmp_path, "--workers", "2") as server:

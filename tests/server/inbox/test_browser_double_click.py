@@ -14,9 +14,11 @@ from handraise.model.questions import Question
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, decides_again, listens, takes_input
+from tests.tiers import drawn
 
 SIZES = {"wide": (1_440, 900), "narrow": (390, 844)}
 GAPS = (100, 250, 400, 600, 900)
+CASES = [(size, gap) for size in SIZES for gap in GAPS]
 
 
 @pytest.fixture
@@ -50,8 +52,7 @@ async def press_twice(tab: Page, x: float, y: float, gap: int) -> None:
 
 
 @pytest.mark.only_proof_of("a double click decides one question, however slow it is")
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("gap", GAPS)
+@pytest.mark.parametrize(("size", "gap"), drawn(CASES, 3))
 async def test_a_double_click_decides_one_question(
     person: NewWindow, desk: LocalDesk, size: str, gap: int
 ) -> None:

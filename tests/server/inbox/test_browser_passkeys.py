@@ -64,6 +64,7 @@ async def cleaner(ctx: ServerContext, workspace: str) -> LocalDesk:
 
 
 @pytest.mark.usefixtures("authenticator")
+@pytest.mark.only_proof_of("a browser adds, uses and removes a passkey")
 async def test_add_a_passkey_approve_with_it_and_remove_it(
     ctx: ServerContext,
     workspace: str,
