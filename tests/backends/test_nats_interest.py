@@ -16,6 +16,7 @@ from nats.errors import NoRespondersError
 
 from chaos.servers import Program
 from handraise import Answered, Desk, StillPending, open_desk
+from handraise.backends.nats import bus as nats_bus
 from handraise.backends.nats import listener as nats_listener
 from handraise.backends.nats.bus import NatsAddress, open_nats
 from handraise.backends.nats.listener import token_of
@@ -180,8 +181,9 @@ async def test_a_new_connection_has_the_same_subscriptions(nats_server: Program)
 
 
 async def test_a_subscription_that_is_not_confirmed_in_time_is_tried_on_another_connection(
-    nats_server: Program, caplog: pytest.LogCaptureFixture
+    nats_server: Program, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(nats_bus, "_PING", 600)  # nothing else notices first that the server is silent
     listener, interest, ready = RecordingListener(), Interest(), asyncio.Event()
     async with (
         open_nats(nats_server.address) as here,

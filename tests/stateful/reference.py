@@ -110,6 +110,8 @@ class Reference:
             return "PermissionDenied"
         if q.status != "pending":
             return "AlreadySettled"
+        if verb == "hand_over" and who == "cleo":
+            return "CannotShare"  # nobody hands anything over to themselves
         event = {"take": "taken", "release": "released", "bring_in": "brought_in", "hand_over": "handed_over"}
         taker = q.taker[0] if q.taker and q.taker[1] == self.now else None
         if verb == "take" and taker not in (None, who):
