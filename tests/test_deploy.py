@@ -350,7 +350,15 @@ def test_the_build_stage_makes_a_server_that_is_ready(context: Path, tmp_path: P
     assert where.startswith(str(home))
     store = f"sqlite:///{tmp_path / 'handraise.db'}"
     with served(tmp_path, command=home / "bin" / "handraise", HANDRAISE_URL=store) as (url, _):
-        command = ["env", "-u", "HANDRAISE_SEED", f"HANDRAISE_URL={store}", str(home / "bin" / "handraise")]
+        command = [
+            "env",
+            "-u",
+            "HANDRAISE_SEED",
+            "-u",
+            "HANDRAISE_TIER",
+            f"HANDRAISE_URL={store}",
+            str(home / "bin" / "handraise"),
+        ]
         assert "answered by" in image.probe(url, command)[-1]
     run(home / "bin" / "python", "-c", "import holidays, icalendar, nats, obstore, PIL", cwd=tmp_path)
 
