@@ -37,6 +37,7 @@ from handraise.desk_factory import open_backend
 from handraise.server import ServerSettings
 from handraise.server.observability import Metrics
 from scripts import image
+from support.command import environment as clean_environment
 from support.free_port import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -350,15 +351,8 @@ def test_the_build_stage_makes_a_server_that_is_ready(context: Path, tmp_path: P
     assert where.startswith(str(home))
     store = f"sqlite:///{tmp_path / 'handraise.db'}"
     with served(tmp_path, command=home / "bin" / "handraise", HANDRAISE_URL=store) as (url, _):
-        command = [
-            "env",
-            "-u",
-            "HANDRAISE_SEED",
-            "-u",
-            "HANDRAISE_TIER",
-            f"HANDRAISE_URL={store}",
-            str(home / "bin" / "handraise"),
-        ]
+        settings = (f"{name}={value}" for name, value in clean_environment(store).items())
+        command = ["env", "-i", *settings, str(home / "bin" / "handraise")]
         assert "answered by" in image.probe(url, command)[-1]
     run(home / "bin" / "python", "-c", "import holidays, icalendar, nats, obstore, PIL", cwd=tmp_path)
 

@@ -34,10 +34,10 @@ def with_edit_notice(result: Any, notice: str, call: ToolCall) -> Any:
     if isinstance(result, list):
         return [with_edit_notice(each, notice, call) for each in result]
     if isinstance(result, Command):
-        if not isinstance(result.update, dict) or not _messages_of(result):
+        messages = _messages_of(result)
+        if not messages or not isinstance(result.update, dict):
             return result
-        messages = with_edit_notice(_messages_of(result), notice, call)
-        return replace(result, update={**result.update, "messages": messages})
+        return replace(result, update={**result.update, "messages": with_edit_notice(messages, notice, call)})
     if isinstance(result, ToolMessage) and result.tool_call_id == call["id"]:
         executed = f"{call['name']} with arguments {json.dumps(call['args'], default=str)}"
         return _after(f"{notice} Executed instead: {executed}.", result)

@@ -53,7 +53,7 @@ async def _with_the_keyboard(tab: Page) -> None:
     await expect(tab.get_by_role("heading", level=1)).to_have_text("deploy")
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_a_name_in_a_row_can_be_clicked_although_the_row_is_a_link(
     tab: Page, desk: LocalDesk, address: str
 ) -> None:

@@ -62,7 +62,7 @@ class TestComingBackAfterSigningIn:
         assert await outcome_of(desk, question.id) is True
         await window.close()
 
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+    @pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
     async def test_a_page_whose_session_ended_says_so_and_leads_to_sign_in(
         self, tab: Page, desk: LocalDesk, ctx: ServerContext, workspace: str, address: str
     ) -> None:
@@ -111,7 +111,7 @@ class TestList:
         assert await is_marked(tab)
         assert errors == []
 
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+    @pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
     async def test_a_new_question_is_told_of_if_it_comes_on_a_later_page(
         self, tab: Page, desk: LocalDesk, errors: list[str]
     ) -> None:
@@ -221,7 +221,7 @@ class TestWhatWasMissed:
         await expect(tab).to_have_title("(1) Waiting · Handraise")
         await expect(tab.get_by_text("Not connected")).to_be_hidden()
 
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+    @pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
     async def test_of_a_question_is_told_when_it_is_connected_again(self, tab: Page, desk: LocalDesk) -> None:
         question = await desk.post("one")
         await tab.route("**/v1/events", _refuse)

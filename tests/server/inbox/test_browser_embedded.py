@@ -175,7 +175,6 @@ async def test_the_frame_is_as_tall_as_what_is_in_it(
         assert await frame.evaluate(inside) == tall
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
 async def test_a_site_that_is_not_named_cannot_show_it(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:

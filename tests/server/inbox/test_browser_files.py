@@ -115,7 +115,7 @@ async def test_a_file_is_uploaded_when_it_is_chosen_and_sent_with_the_answer(
     assert await desk.read_attachment(question.id, settled.value["receipt"]["digest"]) == PDF
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_an_answer_with_a_file_can_be_undone_and_is_sent_when_the_page_is_left(
     tab: Page, desk: LocalDesk
 ) -> None:

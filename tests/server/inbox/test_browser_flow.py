@@ -183,7 +183,6 @@ async def test_what_was_meant_for_another_question_decides_nothing(
     assert (await desk.get(asked[0].id)).outcome is None
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
 async def test_a_second_answer_takes_the_place_of_the_one_that_is_held_back(
     person: NewWindow, desk: LocalDesk
 ) -> None:
@@ -295,7 +294,7 @@ async def test_every_width_passes_axe_and_never_scrolls_sideways(
                 assert await violations(tab) == []
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 @pytest.mark.parametrize("size", [WIDE, {"width": 1_920, "height": 1_080}, {"width": 390, "height": 844}])
 async def test_the_buttons_that_decide_are_at_the_lower_edge_of_the_screen(
     person: NewWindow, desk: LocalDesk, size: ViewportSize

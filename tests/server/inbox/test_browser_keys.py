@@ -11,7 +11,7 @@ from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import outcome_of
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_from_the_list_to_a_choice_and_back(tab: Page, desk: LocalDesk, errors: list[str]) -> None:
     await desk.post("first")
     question = await desk.post("second", form=Choice.of("Canary", "Rolling", "Blue"))
@@ -41,7 +41,6 @@ async def test_several_options(tab: Page, desk: LocalDesk) -> None:
     assert await outcome_of(desk, question.id) == ["a", "c"]
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
 async def test_denying_is_as_easy_as_approving(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("may I", form=Approval.of("deploy", {"to": "prod"}))
     await tab.goto(f"/questions/{question.id}")
@@ -69,7 +68,7 @@ async def test_no_single_key_decides_anything(tab: Page, desk: LocalDesk) -> Non
         assert (await desk.get(question.id)).outcome is None
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_keys_are_explained_and_can_be_turned_off(tab: Page, desk: LocalDesk) -> None:
     await desk.post("first")
     await tab.goto("/")

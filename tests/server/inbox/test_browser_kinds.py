@@ -201,7 +201,6 @@ async def test_is_answered(page: Page, hand: Hand, desk: LocalDesk, group: str) 
     assert found == []
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
 @pytest.mark.parametrize("way", ways("mouse"))
 async def test_is_declined(page: Page, hand: Hand, desk: LocalDesk) -> None:
     for form in (Open(), Approval.of("payments.transfer", PAYMENT, editable=["amount"])):

@@ -35,7 +35,6 @@ async def test_new_questions_wait_behind_a_line_and_no_row_moves(
     assert errors == []
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
 async def test_answered_elsewhere_says_so_and_keeps_what_was_typed(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:
@@ -52,7 +51,7 @@ async def test_answered_elsewhere_says_so_and_keeps_what_was_typed(
     assert errors == []
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_a_draft_is_there_again_and_gone_once_sent(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("Name it", topic="names", recipients=["ann"])
     await tab.goto(f"/questions/{question.id}")

@@ -54,7 +54,7 @@ async def test_is_kept_and_sent_with_what_was_seen(tab: Page, desk: LocalDesk) -
     assert await tab.evaluate("Object.keys(localStorage)") == []
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_is_refused_kindly_if_it_is_too_late(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("Name it", form=Open())
     await answered_offline(tab, question.id, "my thought")
@@ -95,7 +95,6 @@ async def test_is_neither_sent_nor_shown_for_another_person(
     assert await outcome_of(desk, question.id) == "of ann"
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
 async def test_high_risk_is_not_kept_and_what_is_kept_can_be_discarded(tab: Page, desk: LocalDesk) -> None:
     risky = await desk.post("Pay?", form=Approval.of("pay", {"amount": 3}, risk="high"))
     await listens(tab, f"/questions/{risky.id}")
@@ -115,7 +114,7 @@ async def test_high_risk_is_not_kept_and_what_is_kept_can_be_discarded(tab: Page
     assert await outcome_of(desk, question.id) is None
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_beside_the_list_and_in_its_rows(person: NewWindow, desk: LocalDesk) -> None:
     first = await desk.post("One?", form=Choice.of("a", "b"))
     second = await desk.post("Two?", form=Confirm())
@@ -195,7 +194,6 @@ async def test_what_is_being_sent_cannot_be_discarded_but_the_others_can(tab: Pa
     assert await outcome_of(desk, second.id) is None
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
 async def test_nobody_signs_out_offline_while_answers_are_kept(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("Name it", form=Open())
     await answered_offline(tab, question.id, "my thought")

@@ -13,7 +13,7 @@ from tests.server.inbox.chromium import NewWindow, listens
 REFUND = Approval.of("refund", {"amount": 300})
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_a_question_is_sent_back_after_a_moment_and_asked_again(
     tab: Page, errors: list[str], desk: LocalDesk
 ) -> None:

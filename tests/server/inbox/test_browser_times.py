@@ -22,7 +22,7 @@ def clock() -> ManualClock:
     return ManualClock(datetime.now(UTC))
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_times_tick_and_say_when_the_time_is_up(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("Soon?", form=Confirm(), expires_in=300, recipients=["ann"])
     await tab.clock.install()
@@ -73,7 +73,7 @@ async def test_times_are_in_the_words_of_the_server(person: NewWindow, language:
         assert said == [span(timedelta(seconds=each)) for each in lengths]
 
 
-@pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+@pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
 async def test_instants_are_on_the_clock_of_the_browser(person: NewWindow, desk: LocalDesk) -> None:
     question = await desk.post("Soon?", form=Confirm(), recipients=["ann"])
     asked = question.asked_at.astimezone(find_time_zone("Asia/Tokyo"))

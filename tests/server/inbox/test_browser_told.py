@@ -179,7 +179,7 @@ class TestPushSwitch:
         await tab.goto("/me")
         await expect(tab.get_by_role("switch")).to_have_count(1)
 
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
+    @pytest.mark.slow("takes seconds in Chromium, and no right depends on it")
     async def test_subscribes_tells_the_server_and_ends_again(self, tab: Page) -> None:
         sent = await self.with_server(tab, status=201)
         await tab.goto("/me")
@@ -251,7 +251,6 @@ def in_the_gate(*rows: tuple[Any, str, str]) -> list[Any]:
 
 
 class TestWorker:
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
     @pytest.mark.parametrize(
         ("payload", "title", "path"),
         in_the_gate(
@@ -293,7 +292,6 @@ class TestWorker:
         [found] = await shown(tab)
         assert found["url"].startswith(f"{address}/")
 
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
     async def test_keeps_nothing_of_a_person(self, told: BrowserContext, desk: LocalDesk) -> None:
         tab = await told.new_page()
         question = await desk.post(SECRET, form=Choice.of("a", "b"))
@@ -324,7 +322,6 @@ class TestWorker:
         await tab.get_by_role("link", name="Try again").click()
         await expect(tab.get_by_role("heading", name="deploy-bot asks")).to_be_visible()
 
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
     async def test_sends_nothing_on_for_another_site(self, told: BrowserContext, address: str) -> None:
         tab = await told.new_page()
         await tab.goto("/me")
@@ -367,7 +364,6 @@ class TestButtons:
         assert "Answered by bob" in refused["body"]
         assert refused["url"] == f"{address}/questions/{late.id}"
 
-    @pytest.mark.slow("starts a page of its own in Chromium for what changes rarely")
     async def test_decide_nothing_without_a_session_nor_for_another_person(
         self, told: BrowserContext, desk: LocalDesk, workspace: str
     ) -> None:

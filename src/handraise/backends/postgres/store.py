@@ -532,15 +532,13 @@ class PostgresStore:
         self, drafts: Sequence[tuple[int, Draft]], refused: Mapping[Ref, Any]
     ) -> dict[int, Inserted]:
         """What is already stored under the keys or ids of these drafts; what is not stored was refused."""
-        by_key = await self._read_by_keys(
-            [(d.workspace, d.key_owner, d.key) for _, d in drafts if d.key is not None]
-        )
-        refs = [d.ref for _, d in drafts if (d.workspace, d.key_owner, d.key or "") not in by_key]
+        by_key = await self._read_by_keys([_key_of(draft) for _, draft in drafts if draft.key is not None])
+        refs = [draft.ref for _, draft in drafts if _key_of(draft) not in by_key]
         by_id = dict(zip(refs, await self._read(refs), strict=True)) if refs else {}
         old = await self._replaced([draft for _, draft in drafts])
         results: dict[int, Inserted] = {}
         for place, draft in drafts:
-            stored = by_key.get((draft.workspace, draft.key_owner, draft.key or "")) or by_id.get(draft.ref)
+            stored = by_key.get(_key_of(draft)) or by_id.get(draft.ref)
             if stored is not None:
                 results[place] = same_question(draft, stored)
             elif draft.ref in refused:
@@ -725,6 +723,11 @@ def _refusal(draft: Draft, row: Any) -> QuotaExceeded | PolicyChanged | Stopped:
             return Stopped(stop_from_json(json.loads(row["stop"])))
         case _:
             return PolicyChanged(draft.workspace)
+
+
+def _key_of(draft: Draft) -> tuple[str, str, str]:
+    """Where its key is unique; no key is empty, so that of a draft without one finds nothing."""
+    return draft.workspace, draft.key_owner, draft.key or ""
 
 
 def _places(refs: Collection[Ref]) -> dict[str, list[str]]:

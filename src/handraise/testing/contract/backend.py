@@ -7,7 +7,7 @@ import os
 import signal
 import uuid
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,8 +23,9 @@ from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.model.json_values import Json
 from handraise.model.working_hours import WorkingHours
+from handraise.model.workspace_events import WorkspaceEvent
 from handraise.model.workspace_quotas import WorkspaceQuotas
-from handraise.ports import Policies
+from handraise.ports import Policies, Store
 from handraise.testing.clock import ManualClock
 
 REFUSED = QuestionNotFound
@@ -43,6 +44,16 @@ async def fed(desk: Desk, count: int, *, after: str | None = None) -> list[Event
         while len(events := list(await desk.feed(after=after))) < count:  # noqa: ASYNC110 -- the store decides
             await asyncio.sleep(0.01)
     return events
+
+
+async def final_events(store: Store, workspace: str, count: int) -> Sequence[WorkspaceEvent]:
+    """The events, once this many are final: events are held back while an older transaction is open."""
+    async with asyncio.timeout(SOON):
+        while True:
+            found = await store.workspace_events(workspace, after=None, limit=100)
+            if len(found) >= count:
+                return found
+            await asyncio.sleep(0.01)
 
 
 def in_a_forked_child(work: Callable[[], object]) -> str:

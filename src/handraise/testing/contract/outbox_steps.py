@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -66,7 +67,9 @@ async def answer(ports: Backend, question: Question) -> None:
     assert moved is not None
 
 
-async def route(ports: Backend, workspace: str, entries: Any, *deliveries: Delivery) -> None:
+async def route(
+    ports: Backend, workspace: str, entries: Sequence[OutboxEntry], *deliveries: Delivery
+) -> None:
     """Make these deliveries of the first entry, and none of the others."""
     first, *others = entries
     routed = [
@@ -88,7 +91,7 @@ async def queue(
     """A question whose one entry was routed to these deliveries."""
     await ports.outbox.put_address(new_address(workspace))
     asked = await ask(ports, workspace, question, steps=steps)
-    entries: list[OutboxEntry] = list(await ports.outbox.entries(workspace, limit=10))
+    entries = await ports.outbox.entries(workspace, limit=10)
     planned = [new_delivery(asked, clock, each, **changes) for each in ids]
     await route(ports, workspace, entries, *planned)
     return asked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +23,7 @@ from handraise.model.seals import Hold, Rule
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.ports import Backend, WorkspaceEventSearch
-from handraise.testing.contract.backend import SOON
+from handraise.testing.contract.backend import SOON, final_events
 from handraise.testing.promises import promise
 
 _DAY = timedelta(days=1)
@@ -60,7 +59,7 @@ class WorkspaceEventCases:
             await directory.end_session(workspace, "s", by="boss")
         for _ in range(2):
             await directory.remove_person(workspace, "ana", by="boss")
-        found = await _final(ports, workspace, 10)
+        found = await final_events(ports.store, workspace, 10)
         assert [(event.kind.value, event.by) for event in found] == [
             ("person.added", "boss"),
             ("person.changed", "boss"),
@@ -93,7 +92,7 @@ class WorkspaceEventCases:
         await directory.set_away(workspace, "ana", replace(away, deputy="eve"), by="boss")
         for _ in range(2):
             await directory.set_away(workspace, "ana", None, by="ana")
-        found = (await _final(ports, workspace, 4))[2:]
+        found = (await final_events(ports.store, workspace, 4))[2:]
         assert [(event.kind.value, event.by) for event in found] == [
             ("person.away", "boss"),
             ("person.back", "ana"),
@@ -125,7 +124,7 @@ class WorkspaceEventCases:
         policies: list[Json] = [{"rules": []}, {"rules": []}, {}]
         for policy in policies:
             await outbox.put_routing(workspace, policy, by="boss")
-        found = await _final(ports, workspace, 5)
+        found = await final_events(ports.store, workspace, 5)
         kinds = ["address.added", "address.changed", "address.removed", "routing.changed", "routing.changed"]
         assert [event.kind.value for event in found] == kinds
         assert {event.by for event in found} == {"boss"}
@@ -140,7 +139,7 @@ class WorkspaceEventCases:
         assert await ports.policies.stop(workspace, agent="bot", why="wrong rows", by="boss") == stop
         for _ in range(2):
             await ports.policies.resume(workspace, stop.id, by="ana")
-        found = await _final(ports, workspace, 2)
+        found = await final_events(ports.store, workspace, 2)
         assert [(event.kind.value, event.by) for event in found] == [
             ("stop.begun", "boss"),
             ("stop.ended", "ana"),
@@ -175,7 +174,7 @@ class WorkspaceEventCases:
             await ledger.lift(workspace, "case", by="cid")
         await ports.directory.put_person(workspace, "ana", name="A", email=None, role=Role.MEMBER, by="boss")
         await ledger.erase_person(workspace, "ana", by="boss")
-        found = await _final(ports, workspace, 6)
+        found = await final_events(ports.store, workspace, 6)
         assert [(each.kind.value, each.by, each.details) for each in found] == [
             ("retention.changed", "boss", {"to": 1.0}),
             ("retention.changed", "boss", {"to": "forever"}),
@@ -200,7 +199,7 @@ class WorkspaceEventCases:
             await ports.policies.put_quotas(workspace, own, by="boss", check=refuse)
         assert await ports.policies.quotas(workspace) == WorkspaceQuotas()
         said = {"pending": 5, "agents": {"robot": 0}}
-        found = await _final(ports, workspace, 2)
+        found = await final_events(ports.store, workspace, 2)
         assert [(each.kind.value, each.by, each.details) for each in found] == [
             ("quotas.changed", "boss", {"from": {}, "to": said}),
             ("quotas.changed", "boss", {"from": said, "to": {}}),
@@ -214,7 +213,7 @@ class WorkspaceEventCases:
                 workspace, who, name=who, email=None, role=Role.MEMBER, by="boss"
             )
         await ports.directory.put_group(workspace, "ops", ["ana"], by="bob")
-        added, more, grouped = await _final(ports, workspace, 3)
+        added, more, grouped = await final_events(ports.store, workspace, 3)
 
         async def search(before: str | None = None, limit: int = 9, **what: Any) -> list[WorkspaceEvent]:
             wanted = WorkspaceEventSearch(**what)
@@ -241,12 +240,12 @@ class WorkspaceEventCases:
         await ports.directory.put_person(
             workspace, "ana", name="Ana", email=None, role=Role.MEMBER, by="boss"
         )
-        await _final(ports, workspace, 1)
+        await final_events(ports.store, workspace, 1)
         assert workspace in await ports.ledger.unsealed(limit=10_000)  # nothing was asked here yet
         draft = compose("Which?", {}, new_id="q", workspace=workspace, asker="agent", limits=Limits())
         await ports.store.insert([draft])
         await ports.directory.put_group(workspace, "ops", ["ana"], by="boss")
-        (first, last) = await _final(ports, workspace, 2)
+        (first, last) = await final_events(ports.store, workspace, 2)
         feed = await ports.store.feed(workspace, after=None, limit=10)
         assert [event.kind.value for event in feed] == ["asked"]
         assert await ports.store.feed(workspace, after=feed[0].cursor, limit=10) == []
@@ -273,7 +272,7 @@ class WorkspaceEventCases:
         await ports.directory.put_group(workspace, "ops", ["ana", "bob"], by="boss")
         await ports.directory.put_group(workspace, "ops", ["bob"], by="ana")
         await ports.directory.put_group(workspace, "leads", ["bob"], by="bob")
-        await _final(ports, workspace, 5)
+        await final_events(ports.store, workspace, 5)
         await _seal(ports, workspace)
         await ports.ledger.erase_person(workspace, "ana")
         left = await ports.store.workspace_events(workspace, after=None, limit=10)
@@ -284,16 +283,6 @@ class WorkspaceEventCases:
         verdict = verify(lambda: lines, unsigned=True)
         assert (verdict.fault, verdict.events, verdict.erased) == (None, 2, 3)
         assert '"ana"' not in "".join(lines)
-
-
-async def _final(ports: Backend, workspace: str, events: int) -> Sequence[WorkspaceEvent]:
-    """The events, once this many are final: events are held back while an older transaction is open."""
-    async with asyncio.timeout(SOON):
-        while True:
-            found = await ports.store.workspace_events(workspace, after=None, limit=100)
-            if len(found) >= events:
-                return found
-            await asyncio.sleep(0.01)
 
 
 async def _seal(ports: Backend, workspace: str) -> None:
