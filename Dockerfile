@@ -13,7 +13,7 @@ RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary :al
     && /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes --only-binary :all: \
         --no-binary http-ece --wheel-dir wheels --requirement requirements-image.txt \
     && /opt/build/bin/pip --python /opt/handraise/bin/python install --no-cache-dir --no-index --find-links wheels \
-        "$(echo dist/*.whl)[server,postgres,nats,oidc,scim,otel,fast,slack,email,ses,push,telegram,discord,teams,github,apprise,audit,passkeys,calendars,images,objects]"
+        "$(echo dist/*.whl)[server,postgres,nats,oidc,scim,otel,fast,slack,email,ses,push,telegram,discord,teams,apprise,audit,passkeys,calendars,images,objects]"
 
 FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 ARG VERSION=unknown

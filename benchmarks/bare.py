@@ -26,7 +26,7 @@ import asyncpg
 
 from benchmarks.harness import Run, rate
 from handraise import Desk, Responder, open_desk
-from handraise.backends.postgres.connections import MAX_CACHEABLE_SIZE
+from handraise.backends.postgres.connections import MAX_CACHEABLE_SIZE as MAX_CACHEABLE_SIZE  # noqa: PLC0414 -- the same
 from handraise.backends.postgres.connections import SETTINGS as SETTINGS  # noqa: PLC0414 -- all connect the same way
 from handraise.desks import uuid7_ids
 

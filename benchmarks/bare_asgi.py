@@ -93,7 +93,12 @@ def _sender(sent: bare.Sent, connection: Any) -> Callable[[Sequence[str]], Await
 async def serve(address: str) -> None:
     """Serve until killed."""
     pair = await bare.desk_pair(address)
-    connections = [await asyncpg.connect(address, server_settings=bare.SETTINGS) for _ in range(3)]
+    connections = [
+        await asyncpg.connect(
+            address, server_settings=bare.SETTINGS, max_cacheable_statement_size=bare.MAX_CACHEABLE_SIZE
+        )
+        for _ in range(3)
+    ]
     application = BareApplication(pair, connections)
     config = uvicorn.Config(
         application,

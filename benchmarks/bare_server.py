@@ -1,4 +1,4 @@
-"""A bare FastAPI server that does what the desk's does with its two statements, and nothing else.
+"""A bare FastAPI server that writes the rows that the desk writes, with plain SQL for one question, and nothing else.
 
     python -m benchmarks.bare_server ADDRESS
 
@@ -38,25 +38,23 @@ class Answer(BaseModel):
     value: Any
 
 
-def bare_app(pool: asyncpg.Pool[asyncpg.Record], pair: bare.Pair) -> FastAPI:
+def bare_app(pool: asyncpg.Pool[asyncpg.Record], pair: tuple[str, str]) -> FastAPI:
     """The routes."""
     app = FastAPI()
     new_id = uuid7_ids()
+    asking, answering = pair
     waits: dict[str, asyncio.Future[Any]] = {}
     streams: set[asyncio.Queue[str]] = set()
-
-    async def make(sent: bare.Sent, question_id: str) -> None:
-        await pool.fetch(sent.sql, *sent.arguments([sent.row(question_id)]))
 
     @app.post("/v1/questions", status_code=201)
     async def ask(body: Ask) -> JSONResponse:
         question_id = new_id()
-        await make(pair.ask, question_id)
+        await pool.fetch(asking, question_id)
         return JSONResponse({"id": question_id, "prompt": body.prompt, "status": "pending"}, 201)
 
     @app.post("/v1/questions/{question_id}/answer")
     async def answer(question_id: str, body: Answer) -> JSONResponse:
-        await make(pair.answer, question_id)
+        await pool.fetch(answering, question_id)
         if question_id in waits:
             waits.pop(question_id).set_result(body.value)
         for stream in streams:
@@ -86,9 +84,18 @@ def bare_app(pool: asyncpg.Pool[asyncpg.Record], pair: bare.Pair) -> FastAPI:
 
 async def serve(address: str) -> None:
     """Serve until killed."""
-    pair = await bare.desk_pair(address)
-    pool = await asyncpg.create_pool(address, min_size=4, max_size=8, server_settings=bare.SETTINGS)
-    config = uvicorn.Config(bare_app(pool, pair), port=0, log_level="warning", access_log=False)
+    written = await bare.plain_pair(address, await bare.desk_pair(address))
+    asking, answering = (sql.replace(bare.ID, "$1::text") for sql in written)
+    pool = await asyncpg.create_pool(
+        address,
+        min_size=4,
+        max_size=8,
+        server_settings=bare.SETTINGS,
+        max_cacheable_statement_size=bare.MAX_CACHEABLE_SIZE,
+    )
+    config = uvicorn.Config(
+        bare_app(pool, (asking, answering)), port=0, log_level="warning", access_log=False
+    )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 -- it has no event for that

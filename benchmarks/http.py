@@ -1,8 +1,8 @@
-"""Ask, answer, long poll and server-sent events over HTTP, against two bare servers with the same two statements.
+"""Ask, answer, long poll and server-sent events over HTTP, against two bare servers.
 
 `handraise serve` checks credentials, rules and the form, and tells other processes. The bare FastAPI server has routes
-that make the two statements on a pool of connections. The bare ASGI application coalesces them, and looks up the
-credentials of each request. With keys, every caller has a key and a session of its own, as agents and people do;
+that write the same rows with plain SQL on a pool of connections. The bare ASGI application coalesces the desk's
+statements, and looks up the credentials of each request. Both keep their statements prepared. With keys, every caller has a key and a session of its own, as agents and people do;
 otherwise all callers share one of each. The client is the same for all, in this process. The processor time is that of
 the server's process for each pair. Latencies are from the call of answer to the end of the long poll, or to the event in
 the stream, one at a time.

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 
 import handraise
 from handraise import Approval, Desk
@@ -38,11 +38,14 @@ app = FastAPI(title="Shop", lifespan=lifespan)
 async def ask_for_refund(order: str, amount: int) -> dict[str, str]:
     """Ask, and do not wait: the question is kept, and the same order gives the same question."""
     desk: Desk = app.state.desk
-    question = await desk.post(
-        f"Refund {amount} for order {order}?",
-        form=Approval.of("refund", {"order": order, "amount": amount}),
-        key=f"refund-{order}",
-    )
+    try:
+        question = await desk.post(
+            f"Refund {amount} for order {order}?",
+            form=Approval.of("refund", {"order": order, "amount": amount}),
+            key=f"refund-{order}",
+        )
+    except handraise.KeyConflict:
+        raise HTTPException(409, "A refund of another amount was asked for before.") from None
     return {"status": question.status, "page": f"{SETTINGS.base_url}/questions/{question.id}"}
 
 
@@ -57,9 +60,17 @@ async def refund(order: str) -> dict[str, str]:
         return {"status": str(question.outcome)}
     try:
         action = await desk.consume_approval(question.id)
-    except handraise.errors.AlreadyConsumed:
-        return {"status": "paid before"}
-    return {"status": f"paid {action.arguments['amount']}"}
+    except handraise.errors.AlreadyConsumed as used:
+        return {
+            "status": f"{used.report.text} before"
+            if used.report
+            else "started before: look whether it was paid"
+        }
+    except handraise.NotApproved as refused:  # its approval has lapsed, or was taken back
+        return {"status": str(refused)}
+    paid = f"paid {action.arguments['amount']}"  # pay here, with what was approved
+    await desk.report(question.id, ok=True, text=paid)
+    return {"status": paid}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ set -eu
 version=${1:?say which version: release_bot.sh VERSION}
 
 code=0
-handraise ask "Release $version?" --confirm --as release-bot --expires 2h --key "release-$version" --wait >/dev/null || code=$?
+handraise ask "Release $version?" --confirm --as release-bot --expires-in 2h --key "release-$version" --wait >/dev/null || code=$?
 case $code in
 0) ;;
 8) echo "$version stays here: somebody said no" && exit "$code" ;;

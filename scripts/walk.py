@@ -74,6 +74,8 @@ def _stranger(place: Path, wheel: Path) -> Stranger:
         **clean,
         "SAID": str(place / "said"),
         "XDG_DATA_HOME": str(place / "data"),
+        # What a reader has without it: the pages are read in a terminal, and this program may run in none.
+        "HANDRAISE_URL": f"sqlite:///{place}/data/handraise/handraise.db",
         "HANDRAISE_PORT": port,
         "HANDRAISE_LOG_FORMAT": "json",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",

@@ -17,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from joserfc.jwk import RSAKey
 from playwright.sync_api import sync_playwright
 
 from handraise import Approval, Choice, Provenance, Responder, open_desk
@@ -363,14 +362,6 @@ def with_a_pager(stranger: Stranger) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def with_a_github_app(stranger: Stranger) -> Iterator[None]:
-    """The private key that GitHub lets people download."""
-    key = RSAKey.generate_key(2048)
-    (stranger.folder / "github-app.pem").write_bytes(key.as_pem(private=True))
-    yield
-
-
 def _drop(address: str) -> None:
     asyncio.run(drop_database(address))
 
@@ -388,7 +379,6 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     **dict.fromkeys(HOW_TO.glob("reach-people*.md"), with_people),
     HOW_TO / "answer-in-the-terminal.md": with_a_server,
     HOW_TO / "embed-a-question.md": with_a_server,
-    HOW_TO / "gate-a-deployment.md": with_a_github_app,
     REFERENCE / "cli.md": with_somebody,
     ROOT / "README.md": with_somebody_in_another_terminal,
     HOW_TO / "run-a-server.md": with_the_repository,

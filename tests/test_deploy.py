@@ -582,8 +582,10 @@ def test_the_unit_is_confined_and_stops_gently() -> None:
     assert int(unit()["TimeoutStopSec"][0]) > longest_stop({})
     assert "KillSignal" not in unit(), "SIGTERM is what it stops at"
     assert "ProcSubset" not in unit(), "process_* metrics need /proc/stat"
-    (default,) = unit()["Environment"]
-    assert default == "HANDRAISE_URL=sqlite:////var/lib/handraise/handraise.db", "its state directory"
+    assert unit()["Environment"] == [
+        "HANDRAISE_URL=sqlite:////var/lib/handraise/handraise.db",
+        "HANDRAISE_AUDIT_HEADS=/var/lib/handraise/audit.heads",
+    ], "its state directory"
     (file,) = unit()["EnvironmentFile"]
     assert file.startswith("-"), "a laptop has none"
     assert file[1:] in PAGE.read_text(encoding="utf-8")

@@ -13,10 +13,11 @@ import asyncpg
 import pytest
 
 import handraise
-from handraise import InvalidQuestion, PermissionDenied, Responder, StoreUnavailable, open_desk
-from handraise.desk_factory import default_address, open_backend
+from handraise import InvalidQuestion, PermissionDenied, Responder, StoreUnavailable, desk_factory, open_desk
+from handraise.desk_factory import address_from, default_address, misspelt_variables, open_backend
 from handraise.errors import DeskClosed, SchemaMismatch, UnknownAddress
 from handraise.model.identities import Role
+from handraise.server import ServerSettings
 from handraise.testing import Person
 
 
@@ -74,11 +75,79 @@ async def test_without_an_address_it_is_one_file_in_the_users_data_folder(
 ) -> None:
     monkeypatch.delenv("HANDRAISE_URL", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(desk_factory, "at_terminal", lambda: True)
     assert default_address() == f"sqlite:///{tmp_path}/handraise/handraise.db"
     async with open_desk() as desk:
         await desk.post("Which?")
     assert (tmp_path / "handraise" / "handraise.db").exists()
     assert (tmp_path / "handraise").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "must_be_set", "says"),
+    [
+        ({"HANDRAISE_KEY": "hr_agent_x"}, False, "no address of the server that knows it. Set HANDRAISE_URL"),
+        ({"HANDRAISE_ULR": "https://x"}, False, "Did you mean HANDRAISE_URL?"),
+        ({"HANDRAISE_ULR": "https://x", "HANDRAISE_KEY": "y"}, False, "Did you mean HANDRAISE_URL?"),
+        ({"HANDRAISE_URL": "https://x", "HANDRAISE_KYE": "y"}, False, "Did you mean HANDRAISE_KEY?"),
+        ({"HANDRAISE_URL": "sqlite:///q.db", "HANDRAISE_BUSS": "y"}, False, "Did you mean HANDRAISE_BUS?"),
+        ({}, True, "does not run in a terminal and names no store"),
+    ],
+)
+def test_an_environment_that_was_meant_for_another_store_is_refused(
+    environment: dict[str, str],
+    must_be_set: bool,  # noqa: FBT001 -- a case
+    says: str,
+) -> None:
+    with pytest.raises(UnknownAddress, match=re.escape(says)):
+        address_from(environment, must_be_set=must_be_set)
+
+
+@pytest.mark.parametrize(
+    ("environment", "address"),
+    [
+        ({"HANDRAISE_URL": "https://x", "HANDRAISE_KEY": "y"}, "https://x"),
+        ({"HANDRAISE_URL": "https://x", "HANDRAISE_URLS": "of something else"}, "https://x"),
+        ({"HANDRAISE_PORT_8765_TCP": "of Kubernetes", "HANDRAISE_URL": "memory:"}, "memory:"),
+        ({}, default_address()),
+    ],
+)
+def test_the_address_of_an_environment(environment: dict[str, str], address: str) -> None:
+    assert address_from(environment) == address
+
+
+def test_no_setting_of_the_server_is_taken_for_a_misspelt_one_of_a_desk() -> None:
+    settings = [f"HANDRAISE_{name.upper()}" for name in ServerSettings.model_fields]
+    assert misspelt_variables(dict.fromkeys([*settings, *(f"{name}_FILE" for name in settings)], "x")) == []
+
+
+async def test_a_program_with_a_key_and_no_server_asks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HANDRAISE_URL", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(desk_factory, "at_terminal", lambda: True)
+    with pytest.raises(UnknownAddress, match="no address of the server"):
+        async with open_desk(credentials="hr_agent_x"):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_program_that_waits_at_a_terminal_says_where_to_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"sqlite:///{tmp_path / 'q.db'}"
+    async with open_desk(address) as desk, open_desk("memory:") as testing:
+        with pytest.raises(handraise.StillPending):
+            await desk.ask("Which?", timeout=0)
+        assert capsys.readouterr().err == ""  # no terminal
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        for each in (desk.scoped(asker="other"), testing):
+            with pytest.raises(handraise.StillPending):
+                await each.ask("Which?", timeout=0)
+        [_, asked] = await desk.list_pending()
+    said = f"Waiting for anyone: answer it with: HANDRAISE_URL={address} handraise answer {asked.id}\n"
+    assert capsys.readouterr().err == said
 
 
 async def test_a_slip_in_the_path_of_a_file_makes_no_folders(tmp_path: Path) -> None:

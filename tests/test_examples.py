@@ -257,7 +257,12 @@ def test_an_inbox_in_an_application_of_ones_own(tmp_path: Path) -> None:
         assert seen["id"] == question
         given = client.post(f"/v1/questions/{question}/answer", json={"value": "approve"}, headers=hers)
         assert given.status_code == 200
-        assert [client.get(refund).json()["status"] for _ in range(2)] == ["paid 40", "paid before"]
+        assert [client.get(refund).json()["status"] for _ in range(3)] == [
+            "paid 40",
+            "paid 40 before",
+            "paid 40 before",
+        ]
+        assert client.post(refund, params={"amount": 50}).status_code == 409
         assert "Sign in" in client.get("/", follow_redirects=True).text
 
 

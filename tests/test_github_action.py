@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from handraise import Approval, Desk, Question, open_desk
+from handraise import Approval, Desk, Question, __version__, open_desk
 from handraise.desk_factory import open_backend
 from support.issuer import Issuer
 from support.server_process import SharedClock, start_server
@@ -35,6 +35,15 @@ def test_no_value_of_a_workflow_gets_into_a_script() -> None:
         each.removeprefix("ASK_") for each in ACTION["runs"]["steps"][1]["env"] if each.startswith("ASK_")
     }
     assert names == {"PROMPT", "TOOL", "ARGUMENTS", "RECIPIENTS", "EXPIRES", "TIMEOUT", "KEY"}
+
+
+def test_the_installing_step_pins_this_release_and_gets_no_key() -> None:
+    install, ask = ACTION["runs"]["steps"]
+    assert ACTION["inputs"]["install"]["default"] == f"handraise[cli]=={__version__}"
+    assert install["env"] == {"INSTALL": "${{ inputs.install }}", "HANDRAISE_KEY": ""}, (
+        "not one of the job either"
+    )
+    assert "HANDRAISE_KEY" in ask["env"]
 
 
 @pytest.mark.slow("loads a large schema; the action seldom changes, and GitHub names such a mistake itself")

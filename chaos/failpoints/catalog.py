@@ -71,6 +71,8 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "notify",
             "expire_older",
             "count_pending",
+            "old/expire/close/log/read",
+            "old/expire/close/log/read/commit",
         ),
         "dispatch": (
             "workspaces_with_entries",
@@ -127,6 +129,8 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "settle",
             "insert",
             "notify",
+            "quota_of/insert/open/log/replace/close/read",
+            "quota_of/insert/open/log/replace/close/read/commit",
         ),
         "topic": (
             "read",
@@ -420,12 +424,8 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "due/step",
             "due/step/wait_on",
             "due/step/wait_on/log",
-            "due/step/wait_on/log/close",
-            "due/step/wait_on/log/close/commit",
-            "due/step/wait_on/log/commit",
             "due/step/close",
             "due/step/close/log",
-            "due/step/close/log/commit",
             "listeners",
             "old",
             "old/expire",
@@ -703,6 +703,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "index_cursor",
             "next_to_index",
             "count_views",
+            "count_waiting_checks",
             "view",
         }
     ),

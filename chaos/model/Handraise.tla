@@ -239,7 +239,7 @@ Tick ==
 
 Sweep(s, q) ==
     /\ tx[s].q = "" /\ ~IsLocked(q) /\ IsDue(Asked, stored[q], now)
-    /\ Opens(s, q, RowsOf(stored, q, Row(Done(Asked, stored[q]), DeedEvent(NextStep(Asked, stored[q])), "clock")))
+    /\ Opens(s, q, RowsOf(stored, q, Row(Done(Asked, stored[q], now), DeedEvent(NextStep(Asked, stored[q], now)), "clock")))
     /\ UNCHANGED <<now, stored, log, copies, call, left, acked, seen, executed, hint, waiter, message, held, crashes, losses>>
 
 SweepCommits(s) ==
@@ -362,7 +362,7 @@ P7 == \A q \in Questions :
     LET r == stored[q]
     IN /\ Count(q, {"asked"}) = (IF r.status = "none" THEN 0 ELSE 1)
        /\ Count(q, Endings) = (IF IsSettled(r) THEN 1 ELSE 0)
-       /\ Count(q, {"reminded", "escalated"}) + (IF r.how \in {"clock", "default"} /\ ~IsPaused(r) THEN 1 ELSE 0) = r.taken
+       /\ Count(q, {"reminded", "escalated"}) = r.taken
        /\ Count(q, {"asked_back", "noted", "replied"}) = r.thread
        /\ Count(q, {"attempted", "exhausted"}) = r.attempts
        /\ Count(q, {"consumed"}) = (IF r.used THEN 1 ELSE 0)

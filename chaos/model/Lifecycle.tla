@@ -97,18 +97,18 @@ EventOf(r, m) ==
 \* While it is the asker's turn, or it follows another one, only the end comes due, and what comes before it is left out.
 IsPaused(r) == r.back > 0 \/ r.follows # ""
 
-NextStep(q, r) == IF IsPaused(r) THEN q.steps[Len(q.steps)] ELSE q.steps[r.taken + 1]
+\* Nothing puts off the end; what was not done by then is left out too.
+NextStep(q, r, at) == IF IsPaused(r) \/ IsPast(q, at) THEN q.steps[Len(q.steps)] ELSE q.steps[r.taken + 1]
 
 IsDue(q, r, at) ==
     /\ r.status = "pending" /\ r.taken < Len(q.steps)
     /\ IF IsPaused(r) THEN IsPast(q, at) ELSE q.steps[r.taken + 1].at <= at
 
 \* The record after the timeline's next deed.
-Done(q, r) ==
-    LET later == IF IsPaused(r) THEN r ELSE [r EXCEPT !.taken = @ + 1]
-    IN CASE NextStep(q, r).do = "expire" -> [later EXCEPT !.status = "expired", !.how = "clock"]
-         [] NextStep(q, r).do = "default" -> [later EXCEPT !.status = "answered", !.how = "default", !.value = "default"]
-         [] OTHER -> later
+Done(q, r, at) ==
+    CASE NextStep(q, r, at).do = "expire" -> [r EXCEPT !.status = "expired", !.how = "clock"]
+      [] NextStep(q, r, at).do = "default" -> [r EXCEPT !.status = "answered", !.how = "default", !.value = "default"]
+      [] OTHER -> [r EXCEPT !.taken = @ + 1]
 
 DeedEvent(step) ==
     CASE step.do = "remind" -> "reminded" [] step.do = "escalate" -> "escalated"

@@ -15,7 +15,7 @@ After(q, r, e) ==
         By(kind) ==
             IF IsAllowed(q, r, Move(kind)) /\ EventOf(Moved(q, r, Move(kind)), Move(kind)) = e.kind
             THEN {Moved(q, r, Move(kind))} ELSE {}
-        Deed == IF IsDue(q, r, e.at) /\ DeedEvent(NextStep(q, r)) = e.kind THEN {Done(q, r)} ELSE {}
+        Deed == IF IsDue(q, r, e.at) /\ DeedEvent(NextStep(q, r, e.at)) = e.kind THEN {Done(q, r, e.at)} ELSE {}
         OnWork(after) == IF r.status = "pending" /\ ~IsPast(q, e.at) /\ MayRespond(q, r, Move("share")) THEN {after} ELSE {}
         Shared ==
             IF r.status = "pending" /\ r.follows # "" /\ ~IsPast(q, e.at) /\ IsShared(e.first)

@@ -47,7 +47,7 @@ def wheel_faults(wheel: Path) -> list[str]:
     files = {
         f"handraise/{path.relative_to(PACKAGE).as_posix()}"
         for path in PACKAGE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".po"
     }
     about = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/"
     return [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypedDict, Unpack
+from urllib.parse import urlsplit
 
 from handraise.backends.sql.store_copy import CopyEnd
 from handraise.desk.attachment_store import AttachmentStore
@@ -23,6 +25,7 @@ from handraise.model.drafting import Limits
 from handraise.model.durations import Span
 from handraise.model.errors import UnknownAddress
 from handraise.model.receipts import ReceiptSigner
+from handraise.model.visible import visible_line
 from handraise.ports import Backend, Blobs, Bus, Clock, Directory, Files, IdFactory, Policies, Store
 from handraise.ports.desk import Desk
 from handraise.ports.store import StatementSpan
@@ -59,7 +62,7 @@ def open_desk(
 
     Write `async with open_desk(…) as desk:`, or `desk = await open_desk(…)` and later `await desk.close()`.
 
-    The address is `url`, else `HANDRAISE_URL`, else one SQLite file in the user's data folder: `memory:`,
+    The address is `url`, else `HANDRAISE_URL`, else in a terminal one SQLite file in the user's data folder: `memory:`,
     `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`,
     `postgresql+shards://…` for the database that knows the shard of each workspace, or the `http(s)://…` of a
     server. `connections` is the most connections that this desk opens to PostgreSQL, or to each shard, its
@@ -146,7 +149,7 @@ async def _open_desk(
     receipt_key: str | os.PathLike[str] | None,
     **options: Unpack[DeskOptions],
 ) -> AsyncIterator[Desk]:
-    address = url or os.environ.get("HANDRAISE_URL") or default_address()
+    address = url or address_from(os.environ, has_key=credentials is not None, must_be_set=not at_terminal())
     if not isinstance(address, str):
         path = isinstance(address, os.PathLike)
         raise UnknownAddress(
@@ -170,9 +173,11 @@ async def _open_desk(
         options.setdefault("new_id", uuid7_ids())
         async with AsyncExitStack() as opened:
             heard = await opened.enter_async_context(open_bus(bus)) if isinstance(bus, str) else bus
-            yield await opened.enter_async_context(
+            remote = await opened.enter_async_context(
                 open_remote(address, credentials=known, bus=heard, **options)
             )
+            remote._address = without_secrets(address)  # noqa: SLF001 -- only the code that opens a desk knows it
+            yield remote
         return
     async with (
         open_backend(address, clock=clock, bus=bus, connections=connections) as backend,
@@ -190,6 +195,7 @@ async def _open_desk(
             **options,
         ) as desk,
     ):
+        desk._address = None if address == "memory:" else without_secrets(address)  # noqa: SLF001 -- see above
         yield desk
 
 
@@ -248,6 +254,54 @@ def _signer(path: str | os.PathLike[str]) -> ReceiptSigner:
     return load_receipt_key(path)
 
 
+SIMILARITY = 0.66
+"""How alike a misspelt variable is to the right one: two letters of three, as in ULR."""
+VARIABLES = ("URL", "KEY", "BUS", "LISTEN_URL", "FILES", "RECEIPT_KEY", "PUBLIC_URL")
+"""What a desk reads from the environment, after `HANDRAISE_`."""
+
+
+def address_from(environment: Mapping[str, str], *, has_key: bool = False, must_be_set: bool = False) -> str:
+    """`HANDRAISE_URL`, else the default file; `UnknownAddress` if that file is probably not what was meant."""
+    if misspelt := misspelt_variables(environment):
+        raise UnknownAddress("", use=" ".join(misspelt))
+    if address := environment.get("HANDRAISE_URL"):
+        return address
+    if has_key or environment.get("HANDRAISE_KEY"):
+        raise UnknownAddress(
+            "",
+            use="There is a key (HANDRAISE_KEY, or credentials=…), but no address of the server that knows it. "
+            "Set HANDRAISE_URL=https://…, or unset the key to use a store without a server.",
+        )
+    if must_be_set:
+        raise UnknownAddress(
+            "",
+            use="This program does not run in a terminal and names no store, so nobody would find its questions. "
+            f"Set HANDRAISE_URL. The file that handraise inbox shows without it is {default_address()}",
+        )
+    return default_address()
+
+
+def misspelt_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that is probably a misspelt one of a desk."""
+    wanted = [name for name in VARIABLES if f"HANDRAISE_{name}" not in environment]
+    given = sorted(name.removeprefix("HANDRAISE_") for name in environment if name.startswith("HANDRAISE_"))
+    return [
+        f"HANDRAISE_{name} is no setting of this release. Did you mean HANDRAISE_{meant}?"
+        for name in given
+        if name not in VARIABLES
+        for meant in get_close_matches(name, wanted, n=1, cutoff=SIMILARITY)
+        if not name.startswith(f"{meant}_")  # a setting of the server, whose name is longer
+    ]
+
+
+def at_terminal() -> bool:
+    """Whether somebody at a terminal started this program."""
+    return any(
+        stream is not None and not stream.closed and stream.isatty()
+        for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
+
+
 def default_address() -> str:
     """The address of the SQLite file in the user's data folder."""
     home = Path.home()
@@ -258,6 +312,16 @@ def default_address() -> str:
     else:
         folder = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     return f"sqlite:///{folder / 'handraise' / 'handraise.db'}"
+
+
+def without_secrets(address: str) -> str:
+    """An address that is safe to show: without the password, and without options, which may hold one."""
+    if address.startswith("sqlite:") or "://" not in address:
+        return visible_line(address)
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{parts.username}@" if parts.username else ""
+    return visible_line(f"{parts.scheme}://{user}{host}{parts.path}")
 
 
 @asynccontextmanager

@@ -158,6 +158,25 @@ async def test_a_schema_from_the_future_is_refused(
         await plain.execute("delete from handraise.migrations where number = 9999")
 
 
+@pytest.mark.parametrize("column", ["digest", "of_an_earlier_build"])
+async def test_a_database_of_another_build_is_refused(
+    plain: asyncpg.Connection[asyncpg.Record], postgres: str, column: str
+) -> None:
+    if column == "digest":
+        await plain.execute("update handraise.migrations set digest = digest || 'x'")
+    else:
+        await plain.execute(f"alter table handraise.migrations rename digest to {column}")
+    try:
+        with pytest.raises(SchemaMismatch, match="Another build of Handraise made this store"):
+            async with open_desk(postgres):
+                pass
+    finally:
+        if column == "digest":
+            await plain.execute("update handraise.migrations set digest = left(digest, 64)")
+        else:
+            await plain.execute(f"alter table handraise.migrations rename {column} to digest")
+
+
 async def test_a_release_starts_on_a_newer_schema_unless_the_schema_needs_a_newer_release(
     plain: asyncpg.Connection[asyncpg.Record], postgres: str, workspace: str
 ) -> None:

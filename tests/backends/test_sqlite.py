@@ -113,6 +113,28 @@ async def test_a_schema_from_the_future_is_refused(address: str, file: Path) -> 
             pass
 
 
+@pytest.mark.parametrize(
+    "older", ["update migrations set digest = 'other'", "alter table migrations drop column digest"]
+)
+async def test_a_file_of_another_build_is_refused_and_says_what_to_do(
+    address: str, file: Path, older: str
+) -> None:
+    async with open_desk(address):
+        pass
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(older)
+    with pytest.raises(SchemaMismatch, match="Another build of Handraise made this store"):
+        async with open_desk(address):
+            pass
+    ended = await asyncio.to_thread(_list, address)
+    assert (ended.returncode, "name a new store" in ended.stderr) == (78, True)
+
+
+def _list(address: str) -> subprocess.CompletedProcess[str]:
+    command, env = [sys.executable, "-m", "handraise", "list"], {**os.environ, "HANDRAISE_URL": address}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
 async def test_a_release_opens_a_newer_schema_unless_the_schema_needs_a_newer_release(
     address: str, file: Path
 ) -> None:
@@ -121,7 +143,10 @@ async def test_a_release_opens_a_newer_schema_unless_the_schema_needs_a_newer_re
 
     def becomes(number: int, oldest: str) -> None:
         with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute("insert into migrations values (?, 'future', ?)", [number, oldest])
+            connection.execute(
+                "insert into migrations (number, name, oldest_release) values (?, 'future', ?)",
+                [number, oldest],
+            )
             connection.execute(f"pragma user_version = {number:d}")
 
     becomes(9998, __version__)
@@ -135,7 +160,7 @@ async def test_a_release_opens_a_newer_schema_unless_the_schema_needs_a_newer_re
 
 async def test_a_file_that_is_no_database_is_a_clear_error(address: str, file: Path) -> None:
     file.write_text("these are not the bytes you are looking for" * 100)
-    with pytest.raises(StoreUnavailable, match="SQLite cannot do this now"):
+    with pytest.raises(StoreUnavailable, match="belongs to another program"):
         async with open_desk(address):
             pass
 
@@ -368,3 +393,40 @@ async def test_nothing_is_acknowledged_in_a_file_that_was_deleted_or_replaced(
     async with open_desk(url) as again:
         assert await again.find_by_key("two") is None
         assert (await again.post("Two?", key="two")).status == "pending"
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "lasts"),
+    [
+        (
+            sqlite3.OperationalError("table questions already exists"),
+            "Give Handraise a file of its own",
+            True,
+        ),
+        (sqlite3.DatabaseError("file is not a database"), "belongs to another program", True),
+        (
+            sqlite3.OperationalError("attempt to write a readonly database"),
+            "This user cannot open or write",
+            True,
+        ),
+        (PermissionError(13, "Permission denied", "/srv/new.db-lock"), "/srv/new.db-lock", True),
+        (sqlite3.OperationalError("disk I/O error"), "SQLite cannot do this now: disk I/O error", False),
+    ],
+)
+def test_an_error_says_what_to_do_and_whether_waiting_helps(
+    error: sqlite3.Error | PermissionError,
+    says: str,
+    lasts: bool,  # noqa: FBT001 -- a case
+) -> None:
+    found = connections.unavailable(error)
+    assert says in str(found)
+    assert found.misconfigured is lasts
+
+
+async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "theirs.db")) as theirs:
+        theirs.execute("create table questions (a)")
+        theirs.commit()
+    with pytest.raises(StoreUnavailable, match="Give Handraise a file of its own"):
+        async with open_desk(f"sqlite:///{tmp_path / 'theirs.db'}"):
+            pass

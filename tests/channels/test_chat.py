@@ -218,7 +218,8 @@ async def test_an_action_is_decided_here_only_where_it_was_shown_in_full(
         Approval.of("write", {"text": "line\n" * 5_000}),
     ):
         question = await ask(ctx, "May I?", form=form)
-        assert "This is decided on its page: https://desk.example/" in wire.sent_to("thread-9")[-1]
+        latest = wire.sent_to("thread-9")[-2:]  # that the one before was withdrawn may arrive after it
+        assert any("This is decided on its page: https://desk.example/" in each for each in latest)
         assert await reply(ctx, "approve") == ("misfit", "That is decided on its page, in the inbox.")
         assert (await ctx.desk.get(question.id)).outcome is None
         await ctx.desk.withdraw(question.id)

@@ -157,7 +157,7 @@ async def test_the_same_id_with_something_else_in_it_is_not_taken(team: Team) ->
     second = {**team.peer.submission(ANN, modal, message, f0="7"), "id": first["id"]}
     for each, said in (
         (first, "That does not fit"),
-        (second, "Something else came with the same id before."),
+        (second, "This was sent twice with different content. The first one counted."),
     ):
         await team.peer.send(ANN, message, each)
         assert said in team.told(ANN)

@@ -285,7 +285,7 @@ class TestWhat:
         question = await desk.post("Go?", form=Confirm(), recipients=["ann"])
         said = await replies.take(reply(workspace, question.id, sets_aside=True))
         assert said.kind == "refused"
-        assert "nobody else may answer this" in said.text
+        assert "nobody else has this in their inbox" in said.text
         assert (await desk.get(question.id)).aside == ()
 
     async def test_a_vote_counts_once_and_says_how_many_must_agree(
@@ -353,7 +353,10 @@ class TestOnce:
         question = await desk.post("Go?", form=Confirm(), quorum=2)
         await replies.take(reply(workspace, question.id, "U1", value=True, id="m-1"))
         other = await replies.take(reply(workspace, question.id, "U1", value=False, id="m-1"))
-        assert (other.kind, other.text) == ("misfit", "Something else came with the same id before.")
+        assert (other.kind, other.text) == (
+            "misfit",
+            "This was sent twice with different content. The first one counted.",
+        )
         assert (await replies.take(reply(workspace, question.id, "U2", value=True, id="m-1"))).kind == "taken"
         assert isinstance((await desk.get(question.id)).outcome, Answered)
 

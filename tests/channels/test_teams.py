@@ -554,7 +554,7 @@ async def test_the_same_interaction_again_answers_once(office: Office) -> None:
     assert (now.attempts, now.outcome) == (1, None)
     # The same name for something else is not taken: nobody could say which of the two was meant.
     other = office.peer.interaction(ANN, message, "send", f0="0,1") | {"id": wrong["id"]}
-    assert "Something else came with the same id" in (await office.peer.send(other))[1]["value"]
+    assert "This was sent twice with different content" in (await office.peer.send(other))[1]["value"]
     right = office.peer.interaction(ANN, message, "send", f0="0,1")
     came = await asyncio.gather(*(office.peer.send(right) for _ in range(10)))
     assert {status for status, _ in came} == {200}

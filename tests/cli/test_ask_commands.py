@@ -72,7 +72,18 @@ def only(url: str) -> Question:
 
 
 def test_a_question_is_left_pending_and_its_answer_found_under_its_key(run: Run, file: str) -> None:
-    line = ("ask", "Deploy?", "--choice", "Canary", "--choice", "Rolling", "--to", "ada", "--key", "k1")
+    line = (
+        "ask",
+        "Deploy?",
+        "--choice",
+        "Canary",
+        "--choice",
+        "Rolling",
+        "--recipient",
+        "ada",
+        "--key",
+        "k1",
+    )
     left = run(*line)
     question = only(file)
     assert (left.returncode, left.stdout) == (7, "")
@@ -86,11 +97,11 @@ def test_a_question_is_left_pending_and_its_answer_found_under_its_key(run: Run,
 def test_a_recipient_whom_nobody_added_is_refused_with_the_nearest_name(run: Run) -> None:
     run("people", "add", "ada")
     run("groups", "set", "leads", "ada")
-    refused = run("ask", "Deploy?", "--to", "group:leeds", "--escalate", "1h=adda")
+    refused = run("ask", "Deploy?", "--recipient", "group:leeds", "--escalate", "1h=adda")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "'group:leeds': there is no such group here; did you mean 'group:leads'?" in refused.stderr
     assert "timeline.escalate: 'adda': nobody here has this name; did you mean 'ada'?" in refused.stderr
-    assert run("ask", "Deploy?", "--to", "group:leads").returncode == 7
+    assert run("ask", "Deploy?", "--recipient", "group:leads").returncode == 7
 
 
 def test_a_waiting_script_goes_on_as_soon_as_somebody_answers(run: Run, file: str) -> None:
@@ -141,7 +152,7 @@ def test_it_reminds_escalates_takes_a_default_and_needs_several(file: str, run: 
         "10m",
         "--escalate",
         "2h=group:leads,zoe",
-        "--expires",
+        "--expires-in",
         "3d",
         "--default",
         "Canary",
@@ -216,8 +227,8 @@ def test_what_ended_is_listed_by_date_and_beyond_the_first_hundred(file: str, ru
 
 
 def test_an_empty_list_says_if_others_have_something_to_answer(run: Run) -> None:
-    assert run("list").stdout.startswith("Nothing is pending. To ask something")
-    run("ask", "Which?", "--to", "bob")
+    assert run("list").stdout.startswith("Nothing is pending in sqlite:///")
+    run("ask", "Which?", "--recipient", "bob")
     assert run("list").stdout == (
         "Nothing is pending for you. To see what others may answer: handraise list --all\n"
     )
@@ -362,9 +373,9 @@ def test_an_argument_is_changed_while_approving(run: Run, file: str) -> None:
 
 
 def test_questions_are_listed_shown_declined_and_withdrawn(run: Run) -> None:
-    assert run("list").stdout.startswith("Nothing is pending.")
-    run("ask", "First?", "--to", "ada", "--context", '{"service": "payments"}', "--expires", "2h")
-    run("ask", "Second?", "--to", "bob", "--as", "other-bot")
+    assert run("list").stdout.startswith("Nothing is pending in ")
+    run("ask", "First?", "--recipient", "ada", "--context", '{"service": "payments"}', "--expires-in", "2h")
+    run("ask", "Second?", "--recipient", "bob", "--as", "other-bot")
     listed = run("list").stdout
     assert "First?" in listed
     assert "Second?" not in listed
@@ -429,7 +440,7 @@ def test_what_has_ended_is_listed_newest_first_and_how(run: Run, file: str) -> N
 def test_groups_of_the_store_count(run: Run, file: str) -> None:
     run("people", "add", "ada")
     run("groups", "set", "release", "ada")
-    run("ask", "For us?", "--to", "group:release")
+    run("ask", "For us?", "--recipient", "group:release")
     assert "For us?" in run("list").stdout
     assert "For us?" not in run("list", "--as", "eve").stdout
     assert run("answer", only(file).id, "yes").returncode == 0
@@ -514,7 +525,7 @@ def test_an_answer_is_kept_listed_and_revoked(run: Run, file: str) -> None:
     [
         (["ask", "Which?", "--choice", "A", "--choice", "a"], 1, "This question cannot be asked:"),
         (["ask", "Which?", "--choice", "A", "--confirm"], 2, "only one of them"),
-        (["ask", "Which?", "--expires", "soon"], 2, "is not a span such as"),
+        (["ask", "Which?", "--expires-in", "soon"], 2, "is not a span such as"),
         (["ask", "Which?", "--form", "/nowhere.json"], 78, "/nowhere.json: No such file"),
         (["show", "nothing"], 1, "There is no question 'nothing'"),
         (["answer", "nothing"], 1, "There is no question 'nothing'"),

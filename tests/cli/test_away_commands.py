@@ -95,7 +95,8 @@ def test_working_hours_are_set_listed_and_counted(run: Run) -> None:
     assert "(the workspace)" in listed
     assert "Sat 10:00-12:00" in listed
     assert (
-        "Pending:" in run("ask", "Go?", "--remind", "2 working hours", "--expires", "3 working days").stderr
+        "Pending:"
+        in run("ask", "Go?", "--remind", "2 working hours", "--expires-in", "3 working days").stderr
     )
     assert run("groups", "hours", "ops", "--remove").stdout == "group:ops has no working hours.\n"
 

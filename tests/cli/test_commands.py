@@ -381,12 +381,25 @@ def test_migrate_says_what_it_did(file: str, tmp_path: Path) -> None:
     assert "Upgrade Handraise" in newer.stderr
 
 
+def test_doctor_says_which_question_is_in_nobodys_inbox(file: str, tmp_path: Path) -> None:
+    assert handraise("ask", "Deploy?", "--confirm", url=file).returncode == 7
+    assert "1 pending, each in somebody's inbox" in handraise("doctor", url=file).stdout
+    with closing(sqlite3.connect(tmp_path / "questions.db")) as connection, connection:
+        connection.execute("update questions set follows = 'gone'")
+    looked = handraise("doctor", url=file)
+    assert looked.returncode == 78
+    assert "In nobody's inbox: 1 pending, such as" in looked.stderr
+
+
 def test_migrate_and_doctor_say_that_a_newer_schema_can_be_worked_on(file: str, tmp_path: Path) -> None:
     handraise("migrate", url=file)
 
     def becomes(number: int, oldest: str) -> None:
         with closing(sqlite3.connect(tmp_path / "questions.db")) as connection, connection:
-            connection.execute("insert into migrations values (?, 'later', ?)", [number, oldest])
+            connection.execute(
+                "insert into migrations (number, name, oldest_release) values (?, 'later', ?)",
+                [number, oldest],
+            )
             connection.execute(f"pragma user_version = {number:d}")
 
     becomes(998, __version__)

@@ -95,6 +95,13 @@ def test_the_name_of_a_file_says_its_format_and_all_have_the_same_answers(
     assert {each.name for each in tmp_path.iterdir() if ".part" in each.name} == set()
 
 
+def test_a_file_of_another_format_is_refused_and_not_made(url: str, ids: list[str], tmp_path: Path) -> None:
+    del ids
+    refused = handraise("export", str(tmp_path / "k2.xlsx"), url=url)
+    assert (refused.returncode, "There is no export as .xlsx" in refused.stderr) == (2, True)
+    assert list(tmp_path.glob("k2*")) == []
+
+
 def test_without_a_file_records_go_to_stdout(url: str, ids: list[str]) -> None:
     done = process("export", "--since", "1h", url=url)
     assert (done.returncode, done.stderr) == (0, "")

@@ -85,7 +85,7 @@ async def drawn(desk: Desk, text: str, width: int, place: int) -> list[str]:
     forms = (
         choice,
         Form(fields=(Field(name=line, title=line, description=line, form=choice),)),
-        Approval.of(line, {line: text, "list": [text, {line: text}]}, editable=[line]),
+        Approval.of("pay", {line: text, "list": [text, {line: text}]}, editable=[line]),
     )
     context = {"value": text, "list": [text], line: 1}
     question = await desk.post(

@@ -66,7 +66,7 @@ async def test_a_file_applied_again_changes_nothing_and_records_nothing(ports: B
     assert await events(ports) == []
     previewed = await preview_config(ports, OFFICE, workspace=W)
     assert await events(ports) == []
-    assert await apply_config(ports, OFFICE, workspace=W, by="admin:ci") == previewed
+    assert await apply_config(ports, OFFICE, workspace=W, by="boss") == previewed
     recorded = await events(ports)
     assert {kind for kind, _ in recorded} == {
         "person.added",
@@ -79,7 +79,7 @@ async def test_a_file_applied_again_changes_nothing_and_records_nothing(ports: B
         "retention.changed",
         "quotas.changed",
     }
-    assert {by for _, by in recorded} == {"admin:ci"}
+    assert {by for _, by in recorded} == {"boss"}
     assert await apply_config(ports, OFFICE, workspace=W, prune=True) == ()
     assert await events(ports) == recorded
 
@@ -366,9 +366,9 @@ async def test_who_is_pruned_loses_sessions_grants_and_addresses(ports: Backend)
         )
         await desk.answer(asked.id, {"decision": "approve", "scope": "always"}, by="ben")
         left = {"people": {"maria": OFFICE["people"]["maria"]}, "groups": {"ops": {"people": ["maria"]}}}
-        await apply_config(ports, left, workspace=W, prune=True, by="admin:ci")
+        await apply_config(ports, left, workspace=W, prune=True, by="boss")
         (grant,) = (await desk.list_grants()).items
-    assert (grant.granted_by, grant.revoked_by) == ("ben", "admin:ci")
+    assert (grant.granted_by, grant.revoked_by) == ("ben", "boss")
     assert await ports.directory.find_session(W, "d") is None
     assert await ports.outbox.addresses(W, ["ben"]) == []
 

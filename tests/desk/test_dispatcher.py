@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -459,6 +459,25 @@ async def test_it_works_by_itself_as_soon_as_something_happens(
             await desk.answer(question.id, "yes", by="ann")
             while not mail.updated:
                 await asyncio.sleep(0.001)
+
+
+async def test_many_hints_make_few_looks(ports: Backend, mail: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    look = ports.outbox.workspaces_with_due
+
+    async def counted(*, limit: int) -> Sequence[str]:
+        nonlocal looks
+        looks += 1
+        return await look(limit=limit)
+
+    monkeypatch.setattr(ports.outbox, "workspaces_with_due", counted)
+    engine = Engine(ports.store, ports.bus, poll_interval=100)
+    async with run_dispatcher(engine, ports.outbox, ports.directory, [mail], link_to=link_to):
+        for _ in range(60):
+            engine.notify_feed("w")
+            await asyncio.sleep(0.01)
+    await engine.close()
+    assert 2 <= looks <= 4  # at the start, at the first hint, and at most every half second
 
 
 async def test_a_message_that_perhaps_arrived_is_told_how_it_ended(

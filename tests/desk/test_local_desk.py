@@ -56,9 +56,9 @@ class RefusingStore(MemoryStore):
 
 
 @pytest.mark.parametrize("jumps", [1, 2, 3])
-async def test_an_answer_is_tried_again_while_deeds_that_come_due_put_the_expiry_off(jumps: int) -> None:
+async def test_an_answer_is_tried_again_while_deeds_come_due(jumps: int) -> None:
     store = JumpingStore(ManualClock(), jumps)
-    timeline = Timeline(remind=[HOUR, 2 * HOUR, 3 * HOUR, 4 * HOUR], expire=5 * HOUR)
+    timeline = Timeline(remind=[HOUR, 20 * HOUR, 40 * HOUR, 60 * HOUR], expire=500 * HOUR)
     async with desk_from_store(store, MemoryBus()) as desk:
         question = await desk.post("Which?", timeline=timeline)
         answered = await desk.answer(question.id, "this", by="ana")
@@ -69,7 +69,7 @@ async def test_an_answer_is_tried_again_while_deeds_that_come_due_put_the_expiry
 async def test_an_approval_until_later_is_tried_again_too(jumps: int) -> None:
     clock = ManualClock()
     store = JumpingStore(clock, jumps)
-    timeline = Timeline(remind=[HOUR, 2 * HOUR, 3 * HOUR, 4 * HOUR], expire=5 * HOUR)
+    timeline = Timeline(remind=[HOUR, 20 * HOUR, 40 * HOUR, 60 * HOUR], expire=500 * HOUR)
     async with desk_from_store(store, MemoryBus()) as desk:
         question = await desk.post("Pay?", form=PAY, timeline=timeline)
         answered = await desk.answer(question.id, for_ever(clock, 1_000 * HOUR), by="ana")

@@ -53,7 +53,7 @@ NUMBERS = (
     *(0, 1, -1, 1.0, -0.0, 0.1, 1e15, 1e16, 1e17, 1e22, 1e23, 1e300, -1e300, 5e-324, 2**53, 2**53 + 1, 2**63),
     *(2**64, 10**100, 2**400, 2**2048, float("nan"), float("inf"), True, False, 123456789.123456789, 1e-7),
 )
-PEOPLE = ("ana", "bob", "cy", "dee", "agent", "other", "zoe", "Ana", "ana ")
+PEOPLE = ("ana", "bob", "cy", "dee", "agent", "other", "zoe", "Ana")
 KEYS = ("k1", "k2", "k3", "k4", "é", "e\u0301", "x" * 200, "😀")
 CONVERSATIONS = ("c1", "c2", "é")
 UNKNOWN_IDS = ("nope", "a\x00", "\ud800", "é", "x" * 300, "../x", "a/b", "")

@@ -134,6 +134,7 @@ def test_the_errors_page_has_every_error_with_its_code_and_status_and_no_other()
 
 WHO = {
     authenticator.admin_of: "administrator",
+    authenticator.stopper_of: "administrator",
     authenticator.configurer_of: "administrator, admin token",
     authenticator.any_caller_of: "agent, person, reader, admin token",
     authenticator.person_of: "person",

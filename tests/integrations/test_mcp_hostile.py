@@ -87,14 +87,15 @@ class ByName(AtClient):
         return MALFORMED[self.name_of(params)]
 
     def name_of(self, params: types.ElicitRequestParams) -> str:
-        return next(name for name in MALFORMED if f"> {name}\n" in f"{params.message}\n")
+        said = f"{params.message}\n".replace("_", " ")
+        return next(name for name in MALFORMED if f"> {name}\n" in said)
 
 
 async def answered_badly(t: Table, tool: str, name: str) -> dict[str, Any] | None:
     """What a call gives, None where the request itself is refused."""
     asks: dict[str, dict[str, Any]] = {
         "ask_human": {**STRATEGY, "question": name},
-        "request_approval": {**REFUND, "action": name},
+        "request_approval": {**REFUND, "action": name.replace(" ", "_")},
     }
     try:
         return await t.call(tool, **asks[tool])
@@ -274,7 +275,7 @@ async def test_a_hostile_text_stays_a_text_in_a_form_of_a_client(version: str) -
                 Form(
                     fields=(Field(name=name, form=Open(), title=name, description=text[:500], default=text),)
                 ),
-                Approval.of(name, {name: text, "list": [text, {"deep": text}], "e": text}, editable=["e"]),
+                Approval.of("pay", {name: text, "list": [text, {"deep": text}], "e": text}, editable=["e"]),
             ):
                 asked = await desk.post(text, form=form, context={name: text, "list": [text]})
                 try:
@@ -303,8 +304,8 @@ async def test_names_of_fields_and_arguments_are_shown_as_they_are(era: str) -> 
         result = await t.call("ask_human", question="?", schema=schema)
         assert result["value"] == {NASTY: "x"}
         fields.fills = [accept(decision="approve", **{"arguments.a‹U+202E›b‹U+200B›c‹U+001B›[2Jd": "y"})]
-        approval = await t.call("request_approval", action=NASTY, arguments={NASTY: NASTY}, editable=[NASTY])
-    assert approval["action"] == {"tool": NASTY, "arguments": {NASTY: "y"}}
+        approval = await t.call("request_approval", action="pay", arguments={NASTY: NASTY}, editable=[NASTY])
+    assert approval["action"] == {"tool": "pay", "arguments": {NASTY: "y"}}
 
 
 @both_eras
@@ -335,9 +336,9 @@ async def test_an_older_client_gets_the_older_way_to_name_choices_and_none_of_se
 
 
 async def test_a_line_break_in_a_name_draws_no_row_of_its_own() -> None:
-    forged = Approval.of("drop\ndry_run: true", {"table\ndry_run": "orders", "note": "a\ndry_run: true"})
+    forged = Approval.of("drop", {"table\ndry_run": "orders", "note": "a\ndry_run: true"})
     shown = elicitation_of(await question_of(forged), version="2026-07-28").message
-    assert "drop‹U+000A›dry_run: true" in shown
+    assert "table‹U+000A›dry_run" in shown
     assert not any(line.startswith("> dry_run") for line in shown.split("\n"))
 
 

@@ -94,7 +94,7 @@ async def test_an_action_is_approved_with_a_change_denied_and_declined(notebook:
 async def test_nothing_that_an_agent_wrote_becomes_markup(notebook: Notebook) -> None:
     await notebook.run(f"hostile = {HOSTILE!r}")
     await notebook.run(
-        "q = await desk.post(hostile, form=Approval.of(hostile, {hostile: hostile}, editable=[hostile]))\nq"
+        "q = await desk.post(hostile, form=Approval.of('pay', {hostile: hostile}, editable=[hostile]))\nq"
     )
     first = notebook.shown()
     await notebook.run("q = await desk.post(hostile, choices=[hostile, 'b'])\nq")

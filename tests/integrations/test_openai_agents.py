@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, FunctionTool, function_tool, set_tracing_disabled
+from agents import Agent, FunctionTool, RunHooks, function_tool, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.tool_context import ToolContext
 
@@ -309,6 +309,47 @@ async def test_a_model_replies_only_about_a_question_of_its_own_run(desk: Desk) 
     results = await shop.run(desk, replies="model")
     assert json.loads(results["c1"])["problems"][0]["path"] == "question_id"
     assert (await desk.get(other.id)).thread == 1
+
+
+async def test_what_came_of_an_approved_call_is_reported(desk: Desk) -> None:
+    @function_tool(needs_approval=True)
+    def fail(order: str) -> str:
+        """Never works."""
+        raise OSError(order)
+
+    ended: list[str] = []
+
+    class Hooks(RunHooks[Any]):
+        async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: object) -> None:
+            del context, agent, result
+            ended.append(tool.name)
+
+        async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+            del context, agent, output
+            ended.append("agent")
+
+    shop = Shop(
+        [refund_of("c1", "A-17", 40), function_call("fail", {"order": "B-2"}, call_id="c2")],
+        tools=(refund, fail),
+    )
+    running = asyncio.create_task(shop.run(desk, runner={"hooks": Hooks()}))
+    for question in (questions := await asked(desk, number=2)):
+        await desk.answer(question.id, "approve", by="ana")
+    await running
+    first, second = [(await desk.get(each.id)).report for each in questions]
+    assert first is not None
+    assert second is not None
+    assert (first.ok, first.text, second.ok) == (True, "refunded 40", False)
+    assert sorted(ended) == ["agent", "fail", "refund"]
+
+
+async def test_a_run_that_has_ended_gives_the_same_result_again(desk: Desk) -> None:
+    shop = Shop([refund_of("c1", "A-17", 40)])
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    await desk.answer(question.id, "approve", by="ana")
+    assert await running == await shop.run(desk, done=1) == {"c1": "refunded 40"}
+    assert shop.context.refunds == [("A-17", 40)]
 
 
 async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) -> None:

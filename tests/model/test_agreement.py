@@ -7,12 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handraise import Confirm, Escalation, Question, Timeline
-from handraise.model.agreement import can_still_agree, groups_too_small, most_agreeing, tally_votes
+from handraise import Confirm, Escalation, Expired, Question, Timeline
+from handraise.model.agreement import (
+    can_still_agree,
+    groups_too_small,
+    is_stranded,
+    most_agreeing,
+    tally_votes,
+)
 from handraise.model.questions import Need
 from handraise.model.timelines import steps_of
 from handraise.presentation.agreement_text import missing_people
-from handraise.questions import Vote
+from handraise.questions import Aside, Vote
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
@@ -150,3 +156,32 @@ def test_who_is_still_needed_is_said(
     needs: tuple[Need, ...], missing: tuple[int, ...], words: str | None
 ) -> None:
     assert missing_people(replace(voted(), needs=needs, missing=missing)) == words
+
+
+def away(*people: str, recipients: tuple[str, ...] = ("a", "b")) -> Question:
+    return replace(voted(recipients=recipients), aside=tuple(Aside(each, None) for each in people))
+
+
+@pytest.mark.parametrize(
+    ("question", "followed", "stranded"),
+    [
+        (away(), None, False),
+        (away("a"), None, False),
+        (away("a", "b"), None, True),
+        (replace(away("a", "b"), steps=steps_of(Timeline(expire=timedelta(hours=1)))), None, False),
+        (replace(away("a"), aside=(Aside("a", None), Aside("b", NOW))), None, False),
+        (away("a", "b", recipients=("group:ops",)), None, True),
+        (away("a", recipients=("group:ops",)), None, False),
+        (away("a", "b", recipients=("group:unknown",)), None, False),
+        (away("a", "b", recipients=()), None, False),
+        (away("a", "b", "c", recipients=()), None, True),
+        (replace(away(), follows="p"), None, True),
+        (replace(away(), follows="p"), voted(), False),
+        (replace(away(), follows="p"), replace(voted(), follows="o"), True),
+        (replace(away(), follows="p"), replace(voted(), outcome=Expired(at=NOW)), True),
+    ],
+)
+def test_a_question_is_stranded_if_it_is_in_nobodys_inbox_for_ever(
+    question: Question, followed: Question | None, *, stranded: bool
+) -> None:
+    assert is_stranded(question, followed, {"ops": ["a", "b"]}, {"a", "b", "c"}) is stranded

@@ -15,7 +15,8 @@ import pytest
 from handraise import Approval, Choice, Confirm, Decision, Field, Form, InvalidQuestion, MultiChoice, Open
 from handraise.errors import AnswerTypeMismatch
 from handraise.forms import AnyForm
-from handraise.model.answer_types import form_from, python_value, typed
+from handraise.model.answer_types import form_from, python_value, typed, unreadable
+from handraise.model.form_fields import options_of
 from handraise.model.validation import check_answer
 
 
@@ -205,3 +206,28 @@ def test_without_a_type_an_approval_gives_a_decision_and_others_their_value() ->
 def test_the_class_of_a_form_is_no_form(form: type) -> None:
     with pytest.raises(InvalidQuestion, match="not its class"):
         form_from(form)
+
+
+@pytest.mark.parametrize(
+    ("into", "form", "says"),
+    [
+        (
+            int,
+            Choice(options=options_of(["a", "2"])),
+            "int cannot take the answer 'a': give a type that fits",
+        ),
+        (int, Choice(options=options_of(["1", "2"])), None),
+        (Literal["a"], Choice(options=options_of(["a", "b"])), "cannot take the answer 'b'"),
+        (str, Choice(options=options_of(["a", "b"])), None),
+        (list[Literal["2"]], MultiChoice(options=options_of(["a", "2"])), "cannot take the answer 'a'"),
+        (list[Literal["a", "2"]], MultiChoice(options=options_of(["a", "2"])), None),
+        (datetime, Confirm(), "datetime cannot take the answer yes, no"),
+        (bool, Confirm(), None),
+        (int, Open(), None),
+    ],
+)
+def test_a_type_that_cannot_take_what_people_may_answer_is_named(
+    into: Any, form: AnyForm, says: str | None
+) -> None:
+    problem = unreadable(typed(into), form)
+    assert problem is None if says is None else problem is not None and says in problem.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from handraise.model.away import Away, away_problems, deputies_for, deputy_of
 from handraise.model.drafting import Limits, compose
+from handraise.model.forms import Approval
 from handraise.model.questions import Draft, Need
 from handraise.model.rulings import Match, Ruling
 
@@ -106,3 +108,22 @@ def test_nobody_answers_for_people_whom_the_policy_names(
     ruled = replace(drafted("ana"), ruling=ruling, needs=needs)
     assert ruled.policy_decides_who == (not deputies)
     assert deputies_for(ruled, {"ana": gone("bo")}) == deputies
+
+
+def test_nobody_answers_for_somebody_else_at_high_risk() -> None:
+    """An administrator who sets somebody away could name themselves."""
+    cases: tuple[tuple[Literal["low", "medium", "high"], tuple[str, ...]], ...] = (
+        ("low", ("bo",)),
+        ("medium", ("bo",)),
+        ("high", ()),
+    )
+    for risk, expected in cases:
+        draft = compose(
+            "Go?",
+            {"recipients": ["ana"], "form": Approval.of("pay", {"eur": 1}, risk=risk)},
+            new_id="q",
+            workspace="w",
+            asker="bot",
+            limits=Limits(),
+        )
+        assert deputies_for(draft, {"ana": gone("bo")}) == expected, risk

@@ -130,3 +130,8 @@ def test_a_number_that_nobody_could_read_is_dropped(junk: float) -> None:
 def test_json_that_is_nested_too_deeply_is_a_text_like_any_other() -> None:
     deep = "[" * 100_000
     assert labels([deep]) == [deep]
+
+
+@pytest.mark.parametrize("label", ["[1]", "[]", "{}", '{"value": 7}', "[draft] new"])
+def test_a_label_that_looks_like_json_is_kept(label: str) -> None:
+    assert [option.label for option in coerce_choices([label, "other"])] == [label, "other"]

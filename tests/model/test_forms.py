@@ -169,3 +169,8 @@ def test_plain_texts_become_options() -> None:
 def test_a_form_is_frozen_and_says_its_kind(form: pydantic.BaseModel) -> None:
     with pytest.raises(pydantic.ValidationError):
         setattr(form, "kind", "other")  # noqa: B010 -- a type checker would refuse the assignment
+
+
+def test_a_choice_of_a_list_is_a_choice_between_its_parts() -> None:
+    listed: Any = ["a", "b"]
+    assert Choice.of(listed) == Choice.of("a", "b")

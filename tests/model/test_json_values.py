@@ -6,6 +6,7 @@ import random
 import shutil
 import struct
 import subprocess
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from handraise import Approval, InvalidQuestion
-from handraise.model.json_values import MAX_INTEGER, canonical_json, digest, json_problems
+from handraise.model.json_values import MAX_INTEGER, canonical_json, digest, json_problems, not_json
 
 
 def test_canonical_text_does_not_depend_on_the_order_of_keys() -> None:
@@ -163,3 +164,8 @@ def test_a_large_number_has_one_canonical_text_also_as_postgresql_returns_it(num
 def test_a_whole_number_that_no_float_is_has_no_canonical_text(number: int) -> None:
     with pytest.raises(ValueError, match="2\\^53"):
         canonical_json(number)
+
+
+def test_a_date_that_is_no_json_says_how_to_write_it() -> None:
+    assert not_json(datetime.now(UTC)) == "datetime is not JSON: write its isoformat()"
+    assert not_json(object()) == "object is not JSON"

@@ -88,20 +88,40 @@ def test_nothing_happens_before_it_is_due() -> None:
     assert next_step(question(FULL), START + HOUR) is not None
 
 
-def test_a_late_sweep_does_every_deed_once_and_in_order_with_time_behind_each() -> None:
-    now = START + timedelta(days=2)
-    current, kinds = question(FULL, recipients=("ana",)), []
-    for _ in range(4):
-        done = next_step(current, now)
-        assert done is not None
+@pytest.mark.parametrize(
+    ("late", "kinds"),
+    [
+        (
+            timedelta(minutes=30),
+            [EventKind.REMINDED, EventKind.ESCALATED, EventKind.REMINDED, EventKind.EXPIRED],
+        ),
+        (timedelta(minutes=15), [EventKind.REMINDED, EventKind.ESCALATED, EventKind.EXPIRED]),
+        (timedelta(0), [EventKind.EXPIRED]),
+        (-timedelta(days=2), [EventKind.EXPIRED]),
+    ],
+)
+def test_a_late_sweep_does_every_deed_once_and_in_order_with_time_behind_each_until_the_end(
+    late: timedelta, kinds: list[EventKind]
+) -> None:
+    current, found = question(FULL, recipients=("ana",)), []
+    end = START + 4 * HOUR
+    now = end - late
+    while done := next_step(current, now):
         current, kind = done
-        kinds.append(kind)
-        assert next_step(current, now + timedelta(minutes=9)) is None
-        now += timedelta(minutes=10)
-    assert kinds == [EventKind.REMINDED, EventKind.ESCALATED, EventKind.REMINDED, EventKind.EXPIRED]
-    ended = START + timedelta(days=2, minutes=30)
-    assert (current.status, current.outcome) == (Status.EXPIRED, Expired(at=ended))
-    assert (current.due_at, current.expires_at) == (None, ended)
+        found.append(kind)
+        assert next_step(current, min(now + timedelta(minutes=9), end - timedelta(seconds=1))) is None
+        now = max(now, min(now + timedelta(minutes=10), end))
+    assert found == kinds
+    assert (current.status, current.outcome) == (Status.EXPIRED, Expired(at=now))
+    assert (current.due_at, current.expires_at) == (None, end)
+
+
+def test_those_escalated_to_are_in_the_audience() -> None:
+    current = question(FULL, recipients=("ana",))
+    for hour in (1, 2):
+        done = next_step(current, START + hour * HOUR)
+        assert done is not None
+        current = done[0]
     assert current.audience == ("ana", "zoe", "group:leads")
 
 
@@ -117,6 +137,9 @@ def test_the_end_is_never_before_what_was_planned_and_no_deed_takes_the_chance_o
         while done := next_step(current, now):
             place, due = current.steps_taken, current.due_at
             assert due is not None
+            if done[0].outcome is not None:
+                assert (current.expires_at, now >= due) == (START + spans[-1], True)
+                return
             assert due >= START + current.steps[place].after
             if before is not None:
                 gap = current.steps[place].after - current.steps[place - 1].after

@@ -29,6 +29,12 @@ from handraise.presentation.plain_text import plain_text
         ("e" + "\u0301" * 6, "e" + "\u0301" * 4 + "‹U+0301›‹U+0301›"),
         ("👩\u200d💻", "👩\u200d💻"),
         ("a\u200db", "a‹U+200D›b"),
+        ("🚀\u200d🍕", "🚀‹U+200D›🍕"),
+        ("👩^\u200d💻", "👩^‹U+200D›💻"),
+        ("💻\u200d👩", "💻‹U+200D›👩"),
+        ("👩\u200d\u200d💻", "👩‹U+200D›‹U+200D›💻"),
+        ("25\u00a0000\u202f€", "25‹U+00A0›000‹U+202F›€"),
+        ("\U0001d159", "‹U+1D159›"),
         ("❤\ufe0f ☎\ufe0f 1\ufe0f\u20e3 ©\ufe0f ↔\ufe0f", "❤\ufe0f ☎\ufe0f 1\ufe0f\u20e3 ©\ufe0f ↔\ufe0f"),
         ("❤\ufe0f\ufe0f", "❤\ufe0f‹U+FE0F›"),
         ("a\ufe0f 1\ufe0f °\ufe0f", "a‹U+FE0F› 1‹U+FE0F› °‹U+FE0F›"),
@@ -55,6 +61,54 @@ def test_every_character_that_fonts_leave_out_is_shown_by_its_number() -> None:
             assert visible_line(f"a{chr(number)}b") == f"a‹U+{number:04X}›b"
 
 
+@pytest.mark.parametrize(
+    "emoji",
+    [
+        "👩\u200d💻",
+        "👩🏽\u200d⚕️",
+        "🏳️\u200d🌈",
+        "🏳️\u200d⚧️",
+        "🏴\u200d☠️",
+        "👨\u200d👩\u200d👧\u200d👦",
+        "👩\u200d❤️\u200d💋\u200d👨",
+        "🧑🏻\u200d❤️\u200d🧑🏿",
+        "🧑\u200d🤝\u200d🧑",
+        "🤷🏼\u200d♀️",
+        "🕵️\u200d♂️",
+        "🏃\u200d♀️\u200d➡️",
+        "🧑\u200d🦽\u200d➡️",
+        "👁️\u200d🗨️",
+        "❤️\u200d🔥",
+        "❤️\u200d🩹",
+        "😮\u200d💨",
+        "😵\u200d💫",
+        "😶\u200d🌫️",
+        "🐕\u200d🦺",
+        "🐈\u200d⬛",
+        "🐦\u200d⬛",
+        "🐦\u200d🔥",
+        "🐻\u200d❄️",
+        "🍋\u200d🟩",
+        "🍄\u200d🟫",
+        "⛓️\u200d💥",
+        "🙂\u200d↔️",
+        "🙂\u200d↕️",
+        "🧑\u200d🎄",
+        "👨\u200d🦰",
+        "🧑\u200d🧑\u200d🧒",
+        "🧔\u200d♂️",
+        "⛹🏾\u200d♀️",
+    ],
+)
+def test_an_emoji_of_several_stays_whole(emoji: str) -> None:
+    assert visible_line(f"a {emoji} b") == f"a {emoji} b"
+
+
+def test_every_blank_but_the_usual_one_is_shown_by_its_number() -> None:
+    blanks = [chr(number) for number in range(0x110000) if unicodedata.category(chr(number)) == "Zs"]
+    assert [blank for blank in blanks if visible_line(f"a{blank}b") == f"a{blank}b"] == [" "]
+
+
 def test_line_breaks_stay_unless_there_is_one_line() -> None:
     assert visible("a\r\nb\nc") == "a\nb\nc"
     assert visible_line("a\r\nb") == "a‹U+000D›‹U+000A›b"
@@ -72,6 +126,7 @@ def test_nothing_that_is_shown_can_move_a_cursor_or_hide(text: str) -> None:
             "Cn",
             "Zl",
             "Zp",
+            *(["Zs"] if each != " " else []),
         )
     assert set(visible(text)) - set(visible_line(text.replace("\n", ""))) <= {"\n", *"‹U+›0123456789ABCDEF"}
 

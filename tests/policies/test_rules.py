@@ -28,7 +28,11 @@ def rule(then: Any, **more: Any) -> dict[str, Any]:
     [
         (None, "dictionary"),
         ([], "dictionary"),
-        ({"rulez": []}, "rulez: Extra inputs"),
+        ({"rulez": []}, "rulez: there is no such field; did you mean 'rules'?"),
+        (
+            rule({"requires": {"people": ["ana"]}}),
+            "then.requires: there is no such field; did you mean 'require'?",
+        ),
         ({"time_zone": "Mars/Olympus"}, "is not a time zone"),
         ({"close_orphans": "soon"}, "close_orphans"),
         ({"close_orphans": 0}, "close_orphans"),
@@ -40,7 +44,11 @@ def rule(then: Any, **more: Any) -> dict[str, Any]:
         (rule(ALLOW, when=""), "rule 'r': when"),
         (rule(ALLOW, when=" " * MAX_EXPRESSION + "true"), "rule 'r': when"),
         (rule(ALLOW, when="args.amount >"), "rule 'r': when"),
-        (rule(ALLOW, when="amount > 3"), "undeclared reference to 'amount'"),
+        (
+            rule(ALLOW, when="amount > 3"),
+            "undeclared reference to 'amount': an argument of the action is args.amount",
+        ),
+        (rule(ALLOW, when="toll == 'x'"), "undeclared reference to 'toll': did you mean 'tool'?"),
         (rule(ALLOW, when="hour"), "gives INT and not true or false"),
         (rule(ALLOW, when="hour == 'noon'"), "rule 'r': when: "),
         (rule(ALLOW, when="true), (true"), "rule 'r': when"),

@@ -57,6 +57,9 @@ FOR_GOOD = ("HandraiseSealRefused", "HandraiseSealingBehind")
 OF_A_BUSY_MACHINE = ("HandraiseEventLoopLag", "HandraiseSlow")
 """Over ten seconds instead of minutes, one pause of the machine is enough for these."""
 
+OF_HOURS = {"HandraiseQuestionsUnanswered", "HandraiseAnswersMissing"}
+"""What takes hours to come about is only tried by promtool, with made-up numbers."""
+
 pytestmark = [
     pytest.mark.proof,
     pytest.mark.slow("breaks two servers for two minutes; tests/test_monitoring.py checks the rules' names"),
@@ -484,4 +487,4 @@ async def test_every_alert_fires_when_what_it_watches_breaks_and_ends_when_it_is
             kill_the_servers,
         ):
             await damage(scene)
-        assert scene.watch.fired == names
+        assert scene.watch.fired == names - OF_HOURS

@@ -196,7 +196,7 @@ async def test_a_session_without_a_passkey_may_deny_and_not_approve(
     assert not (await desk.get(question.id)).decision
 
 
-async def test_sending_back_needs_no_passkey_unless_the_session_is_too_weak(
+async def test_sending_back_needs_no_passkey_in_any_session(
     ctx: ServerContext, desk: LocalDesk, ann: Browser, open_browser: Callable[..., Any], workspace: str
 ) -> None:
     fields = {"do": "send back", "why": "smaller"}
@@ -205,18 +205,9 @@ async def test_sending_back_needs_no_passkey_unless_the_session_is_too_weak(
     session = await issue_session(ctx, workspace, person="ann", how="invitation", vouched_by="boss")
     assert session is not None
     weak: Browser = await open_browser("ann", token=session.token)
-    weak.key = ann.key
     for question in questions[1:]:
-        assert (await weak.decide(question, **fields)).status_code == 403
-        declining = await weak.sign(question, do="decline", why="smaller")
-        assert (await weak.decide(question, declining, **fields)).status_code == 403, "it is another decision"
-        sent = await weak.decide(question, await weak.sign(question, **fields), **fields)
-        assert sent.status_code == 303, sent.text
+        assert (await weak.decide(question, **fields)).status_code == 303
     assert [(await desk.get(each.id)).status for each in questions] == ["returned", "returned", "pending"]
-    await ctx.sealer().seal(workspace)
-    lines = [line async for line in export_lines(ctx.store, ctx.ledger, workspace)]
-    verdict = verified(lines)
-    assert (verdict.fault, verdict.signed_decisions) == (None, 2)
 
 
 async def test_a_signature_is_good_for_nothing_but_the_decision_that_was_signed(

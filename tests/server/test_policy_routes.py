@@ -8,10 +8,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from handraise.desk.policy_admin import put_policy
 from handraise.model.forms import Approval
 from handraise.model.identities import Role
 from handraise.model.people import Responder
 from handraise.server import ServerContext
+from handraise.server.auth.issuer import issue_session
 from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
 
@@ -186,3 +188,61 @@ async def test_a_policy_is_tried_on_past_questions_and_not_stored(
     wrong = await client.post("/v1/policy/test", json={"rules": [{"name": "x", "then": {}}]}, headers=admin)
     assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_policy")
     assert (await client.post("/v1/policy/test?since=soon", json={}, headers=admin)).status_code == 422
+
+
+@pytest.mark.parametrize("method", ["put policy", "apply config"])
+async def test_only_the_operator_lets_a_policy_allow_what_is_of_high_risk(
+    client: httpx2.AsyncClient, ctx: ServerContext, admin: Headers, workspace: str, method: str
+) -> None:
+    risky = POLICY | {"allow_high_risk": True}
+
+    async def store() -> httpx2.Response:
+        if method == "put policy":
+            return await put(client, admin, risky)
+        return await client.put("/v1/config", json={"policy": risky}, headers=admin)
+
+    refused = await store()
+    assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (403, "permission_denied")
+    assert "allow_high_risk" in refused.text
+    await put_policy(ctx.policies, workspace, risky, by="command line (root)", expected=None)
+    assert (await store()).status_code == 200, "it is stored already"
+    assert (await put(client, admin, {"rules": []})).status_code == 200
+
+
+async def test_a_token_stores_no_policy_that_allows(client: httpx2.AsyncClient, admin: Headers) -> None:
+    made = await client.post("/v1/keys", json={"agent": "ci", "administers": True}, headers=admin)
+    token = bearer(made.json()["key"])
+    observed = POLICY | {"rules": [BIG, SMALL | {"mode": "observe"}]}
+    for document, expected in [({"rules": [BIG]}, 200), (POLICY, 403), (observed, 200)]:
+        assert (await put(client, token, document)).status_code == expected
+    assert (await client.put("/v1/config", json={"policy": POLICY}, headers=token)).status_code == 403
+    assert (await put(client, admin, POLICY)).status_code == 200
+    assert (await put(client, token, POLICY)).status_code == 200, "it is stored already"
+    assert (await put(client, token, {"rules": [SMALL]})).status_code == 403
+
+
+async def test_a_session_that_somebody_vouched_for_administers_nothing(
+    client: httpx2.AsyncClient, ctx: ServerContext, issuer: Issuer, workspace: str
+) -> None:
+    await issuer.person(workspace, "boss", role=Role.ADMIN)
+    await issuer.person(workspace, "temp", role=Role.ADMIN)
+    session = await issue_session(ctx, workspace, person="temp", how="sign-in", vouched_by="boss")
+    assert session is not None
+    weak = bearer(session.token)
+    assert (await client.get("/v1/policy", headers=weak)).status_code == 200
+    for method, path, body in [
+        ("PUT", "/v1/policy", {"rules": []}),
+        ("PUT", "/v1/config", {"groups": {}}),
+        ("PUT", "/v1/people/boss/away", {"until": "2100-01-01T00:00:00Z", "deputy": "temp"}),
+        ("DELETE", "/v1/people/boss/away", None),
+        ("PUT", "/v1/groups/g2", {"people": ["temp"]}),
+        ("POST", "/v1/keys", {"agent": "x"}),
+        ("POST", "/v1/people/boss/links", None),
+        ("POST", "/policy/apply", None),
+        ("POST", "/admin/people", None),
+    ]:
+        refused = await client.request(method, path, json=body, headers=weak)
+        assert refused.status_code == 403, (method, path, refused.text)
+        assert "sign in through your organisation" in refused.text
+    stopped = await client.post("/v1/stops", json={"agent": "x", "why": "it runs wild"}, headers=weak)
+    assert stopped.status_code == 201, "it only prevents something"

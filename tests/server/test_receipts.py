@@ -288,7 +288,7 @@ async def test_a_hostile_token_is_refused_and_uses_nothing_up(
         )
         assert got.status_code in (403, 413, 422), (name, got.status_code, got.text)
         assert got.json()["code"] in ("receipt_refused", "invalid_request", "http_error"), name
-    for use_id in ("", "u" * 201, "\x00", "\ud800", None):
+    for use_id in ("", "u" * 201, "\x00", "\ud800", "receipt:one", None):
         body = json.dumps({"receipt": token, "use_id": use_id})
         got = await client.post(
             "/v1/receipts/use", content=body, headers={"content-type": "application/json"}

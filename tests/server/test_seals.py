@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from handraise import Approval, open_desk
+from handraise.cli import audit_commands
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.errors import UnsafeStore
@@ -189,12 +190,48 @@ def rewrite(file: Path) -> None:
     connection.close()
 
 
+async def test_a_store_is_not_signed_anew_after_the_file_of_heads_was_lost(key: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'questions.db'}"
+    async with open_server(settings(url, key)) as ctx:
+        await ctx.desk.post("Now?")
+        await sealed(ctx, "default", 1)
+        await kept(ctx, "default")
+    with closing(sqlite3.connect(tmp_path / "questions.db")) as connection, connection:
+        connection.execute("delete from seals")
+    key.with_name("audit.heads").unlink()
+    for _ in range(2):  # a second start does not forget it
+        async with open_server(ServerSettings(url=url, audit_key=key, seal_interval=3_600)) as ctx:
+            sealer = ctx.sealer()
+            assert await sealer.run() == 0
+            assert "was missing" in sealer.refused["default"]
+    assert ctx.signed_heads is not None
+    await ctx.signed_heads.reset("default", None)  # what `audit accept` does
+    async with open_server(settings(url, key)) as ctx:
+        await sealed(ctx, "default", 1)
+        await kept(ctx, "default")
+
+
+async def test_a_new_key_signs_what_was_there_before_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'questions.db'}"
+    async with open_server(settings(url, None)) as ctx:
+        await ctx.desk.post("Now?")
+    new = tmp_path / "new.key"
+    audit_commands.key(new)
+    async with open_server(settings(url, new)) as ctx:
+        await sealed(ctx, "default", 1)
+
+
 async def test_a_server_signs_what_other_servers_signed_before_it_came(key: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'questions.db'}"
     places = [tmp_path / "one", tmp_path / "two"]
     for number, heads in enumerate([places[0], places[1], places[0]]):
         chosen = ServerSettings(url=url, audit_key=key, audit_heads=heads, seal_interval=0.05)
         async with open_server(chosen) as ctx:
+            if number == 1:
+                assert ctx.signed_heads is not None
+                await ctx.signed_heads.reset(
+                    "default", None
+                )  # what `audit accept` does for a file of its own
             await ctx.desk.post(f"{number}?")
             await sealed(ctx, "default", number + 1)
             await kept(ctx, "default")

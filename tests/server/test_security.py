@@ -155,6 +155,20 @@ class TestRates:
         other = bearer(await issuer.agent(workspace, "other"))
         assert (await client.get("/v1/me", headers=other)).status_code == 200
 
+    @pytest.mark.parametrize("settings", [{"daily_bytes": 5_000}])
+    async def test_an_agent_may_send_so_many_bytes_in_a_day(
+        self, client: httpx2.AsyncClient, issuer: Issuer, workspace: str, agent: Headers
+    ) -> None:
+        async def ask(headers: Headers) -> httpx2.Response:
+            return await client.post("/v1/questions", json={"prompt": "?" * 2_000}, headers=headers)
+
+        seen = [await ask(agent) for _ in range(4)]
+        assert [each.status_code for each in seen] == [201, 201, 201, 429]
+        _assert_too_many(seen[-1], within=86_400)
+        assert "5000 bytes in a day" in seen[-1].json()["detail"]
+        assert (await client.get("/v1/me", headers=agent)).status_code == 200
+        assert (await ask(bearer(await issuer.agent(workspace, "other")))).status_code == 201
+
     @pytest.mark.parametrize("settings", [{"rate_limit": "3/hour"}])
     async def test_counts_what_is_answered_from_an_idempotency_key(
         self, client: httpx2.AsyncClient, agent: Headers

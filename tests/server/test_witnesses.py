@@ -24,6 +24,7 @@ from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.model.witnesses import ChainHead
 from handraise.server import ServerSettings
+from handraise.server.audit_heads import HeadsFile
 from handraise.server.context import ServerContext, open_server
 from handraise.signing.key_files import KeySigner, load_signer, make_key
 from handraise.testing import ManualClock
@@ -171,7 +172,8 @@ async def rebuild(file: Path, heads: Path, signer: KeySigner | None) -> None:
     async with open_backend(f"sqlite:///{file}") as ports:
         # One seal for each event, so that the new chain is not shorter.
         with mock.patch.object(sealer, "AT_ONCE", 1):
-            assert await Sealer(ports.store, ports.ledger, signer).run() == 2
+            rebuilt = Sealer(ports.store, ports.ledger, signer, HeadsFile.prepare(heads) if signer else None)
+            assert await rebuilt.run() == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 
@@ -184,18 +183,16 @@ class Reference:
         return "consumed"
 
     def due(self, q: Asked) -> float:
-        """In which hour the next deed is due: as planned, or ten minutes behind one that came late."""
+        """In which hour the next deed is due: as planned, or ten minutes behind one that came late, but not behind the end."""
         planned = q.since + q.steps[q.taken][0]
         gap = q.steps[q.taken][0] - q.steps[q.taken - 1][0]
-        return max(planned, q.stepped + min(gap, 1 / 6)) if q.taken else planned
+        return min(max(planned, q.stepped + min(gap, 1 / 6)), self.end_of(q)) if q.taken else planned
 
     def end_of(self, q: Asked) -> float:
         """In which hour the timeline ends the question, if it does."""
         if not q.steps or q.steps[-1][1] not in ("expire", "default"):
             return float("inf")
-        gaps = (min(later[0] - step[0], 1 / 6) for step, later in pairwise(q.steps[max(0, q.taken - 1) :]))
-        planned = q.since + q.steps[-1][0]
-        return max(planned, q.stepped + sum(gaps)) if q.taken else planned
+        return q.since + q.steps[-1][0]
 
     def pass_time(self, hours: int) -> None:
         self.now += hours
@@ -209,11 +206,11 @@ class Reference:
     def take_steps(self, q: Asked) -> None:
         """Do what is due."""
         while q.status == "pending" and q.taken < len(q.steps) and self.due(q) <= self.now:
-            deed = q.steps[q.taken][1]
-            q.taken, q.stepped = q.taken + 1, self.now
+            deed = q.steps[-1 if self.end_of(q) <= self.now else q.taken][1]
             if deed == "expire":
                 q.end("expired")
             elif deed == "default":
                 q.end("answered", None, "a")
             else:
+                q.taken, q.stepped = q.taken + 1, self.now
                 q.events.append({"remind": "reminded", "escalate": "escalated"}[deed])

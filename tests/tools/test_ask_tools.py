@@ -628,12 +628,14 @@ class TestAskingAgain:
         self, desk: Desk, caplog: pytest.LogCaptureFixture
     ) -> None:
         ids: list[str] = []
-        for run in ("Monday", "Friday", "Monday"):
+        for run in ("Monday", "Friday"):
             tool = human_intervention_request(desk, conversation="c", run=run)
             ids += (await started(tool, DEPLOY, "call_0")).question_ids
-            if (await desk.list_pending()).items:
-                await answer(desk, "Canary")
-        assert ids[0] == ids[2] != ids[1]
+            await answer(desk, "Canary")
+        monday = human_intervention_request(desk, conversation="c", run="Monday")
+        again = await monday.start(DEPLOY, call_id="call_0")
+        assert isinstance(again, ToolResult)
+        assert again.question_id == ids[0] != ids[1]
         assert caplog.text == ""
 
     @pytest.mark.parametrize(
@@ -752,3 +754,14 @@ class TestAskingAgain:
         question = await desk.get((await started(tool, DEPLOY, "i" * 200)).question_ids[0])
         assert question.key is not None
         assert len(question.key) <= 200
+
+
+async def test_a_call_that_was_answered_already_has_its_result_and_no_interrupt(
+    desk: Desk, hir: AskTool
+) -> None:
+    await started(hir, DEPLOY, "call_1")
+    (question,) = await pending(desk)
+    await desk.answer(question.id, "Canary", by="ana")
+    again = await hir.start(DEPLOY, call_id="call_1")
+    assert isinstance(again, ToolResult)
+    assert again.status == "answered"

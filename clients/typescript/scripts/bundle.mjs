@@ -1,4 +1,4 @@
-// Makes dist, which is published, of what the compiler has made in build/src: one small file, and one with its types.
+// Makes dist, which is published, of what the compiler has made in build/src: one file that people can read, and one with its types.
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -12,7 +12,6 @@ await build({
   entryPoints: [fileURLToPath(new URL("index.js", compiled))],
   outfile: fileURLToPath(new URL("index.js", dist)),
   bundle: true,
-  minify: true,
   format: "esm",
   charset: "utf8",
   target: "es2022",

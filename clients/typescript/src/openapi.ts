@@ -362,6 +362,8 @@ export interface components {
         readonly VoteRecord: {
             readonly ballot: string;
             readonly by: string;
+            readonly reason?: string | null;
+            readonly value?: unknown;
         };
     };
     responses: never;

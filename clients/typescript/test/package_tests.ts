@@ -15,7 +15,7 @@ import { server } from "./shared.js";
 const run = promisify(execFile);
 const HERE = fileURLToPath(new URL("../", import.meta.url));
 const PAGES = ["clients/typescript/README.md", "docs/how-to/ask-from-typescript.md"];
-const MOST_BYTES = 20_000;
+const MOST_BYTES = 26_000;
 /** Deno and Bun are large: only nightly has them. */
 const IS_NIGHTLY = process.env["HANDRAISE_TIER"] === "nightly";
 const RUNTIMES = fileURLToPath(new URL(".cache/runtimes/node_modules/.bin", ROOT));

@@ -11,8 +11,9 @@ migration.
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -50,6 +51,13 @@ class Migration:
     name: str
     sql: str
     oldest_release: str = __version__
+
+    @property
+    def digest(self) -> str:
+        """What tells two migrations of one number apart; comments do not count."""
+        lines = (line.strip() for line in self.sql.splitlines())
+        said = "\n".join(line for line in lines if line and not line.startswith("--"))
+        return hashlib.sha256(said.encode()).hexdigest()
 
 
 @functools.cache
@@ -90,6 +98,16 @@ def check_newer_schema(applied: int, known: int, stated: Mapping[int, str | None
         f"The store has schema {applied}, which needs {which} of Handraise; this is {__version__}, which knows "
         f"schema {known}. Upgrade Handraise on this machine, or restore the backup from before the migration."
     )
+
+
+def check_same_schema(known: Sequence[Migration], applied: Mapping[int, str | None]) -> None:
+    """Raise SchemaMismatch if another build made the store. `applied` has the digests of the applied migrations."""
+    for migration in known:
+        if migration.number in applied and applied[migration.number] != migration.digest:
+            raise SchemaMismatch(
+                f"Another build of Handraise made this store: its schema {migration.number} differs from that of this "
+                f"{__version__}. Start the build that made it, or name a new store in HANDRAISE_URL."
+            )
 
 
 def _migration(name: str, sql: str) -> Migration:

@@ -375,7 +375,9 @@ class Replies:
             case "busy":
                 raise RequestConflict("The same reply is being taken already; send it again shortly.")
             case "different":
-                return ReplyResult("misfit", gettext("Something else came with the same id before."))
+                return ReplyResult(
+                    "misfit", gettext("This was sent twice with different content. The first one counted.")
+                )
             case "new" | "again":
                 pass
         result = None

@@ -61,9 +61,11 @@ def ask(
             metavar="FILE", help="A form or a flat JSON Schema, as JSON in a file; - reads it from stdin."
         ),
     ] = None,
-    to: Annotated[
+    recipients: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; anyone if not given."),
+        typer.Option(
+            "--recipient", metavar="NAME", help="Who may answer: a person or group:NAME; anyone if not given."
+        ),
     ] = None,
     context: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Background for the answer; may be JSON.")
@@ -84,7 +86,7 @@ def ask(
         list[str] | None,
         typer.Option(metavar="SPAN=NAME", help="When others may answer too, such as 2h=group:leads."),
     ] = None,
-    expires: Annotated[
+    expires_in: Annotated[
         str | None, typer.Option(metavar="SPAN", help="When it ends unanswered, such as 15m, 2h or 3d.")
     ] = None,
     default: Annotated[
@@ -157,11 +159,11 @@ def ask(
         several=several,
         confirm=confirm,
         form=form,
-        to=to,
+        to=recipients,
         context=context,
         approval=_approval(approval, argument or []),
         quorum=quorum,
-        timeline=_timeline(remind or [], escalate or [], expires, default),
+        timeline=_timeline(remind or [], escalate or [], expires_in, default),
         key=key,
         conversation=conversation,
         replies=replies,

@@ -29,6 +29,7 @@ from handraise.model.passkey_signatures import CheckProof
 from handraise.model.seals import HeadMark, Seal, instant_text
 from handraise.model.witnesses import ChainHead, Witness
 from handraise.server import ServerContext
+from handraise.server.settings import AUDIT_FILE
 from handraise.server.witnesses.witness_delivery import open_deliveries
 from handraise.server.witnesses.witness_evidence import read_witness
 
@@ -54,6 +55,8 @@ def key(
 ) -> None:
     """Make a key for signing seals."""
     make_key_file(file, setting="HANDRAISE_AUDIT_KEY", checks="an export")
+    # The key has signed nothing yet: a server that finds no such file must assume that it was lost.
+    file.with_name(AUDIT_FILE).touch(mode=0o600)
 
 
 @app.command()

@@ -31,7 +31,7 @@ from handraise.cli.progress_bar import count_bar
 from handraise.cli.terminal_output import show_table
 from handraise.cli.terminal_texts import shown
 from handraise.desk.audit_export import export_lines
-from handraise.desk_factory import open_backend, open_copy_end
+from handraise.desk_factory import open_backend, open_copy_end, without_secrets
 from handraise.model.audit_verification import TrustedKey, Verdict
 from handraise.model.audit_verification import verify as verify_lines
 from handraise.model.errors import StoreUnavailable, UnknownAddress
@@ -96,8 +96,6 @@ def copy(
 
 def source_name(address: str) -> str:
     """An address that is safe to show."""
-    from handraise.cli.store_commands import without_secrets  # noqa: PLC0415 -- much is imported with it
-
     return without_secrets(address)
 
 

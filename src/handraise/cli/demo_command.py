@@ -14,6 +14,7 @@ import typer
 from handraise.cli.demo_office import BILLING, DATA, SUPPORT, Waiting, fill_office
 from handraise.cli.demo_programs import choosing_programs, offer_programs
 from handraise.cli.environment import settings_with
+from handraise.cli.question_view import say
 from handraise.cli.terminal_texts import outcome_words, shown
 from handraise.desk_factory import open_desk
 from handraise.model.drafting import QuestionOptions
@@ -91,12 +92,12 @@ async def _play(settings: ServerSettings) -> None:
 
 
 def _welcome(told: process.RunningServer) -> None:
-    typer.secho("\nHandraise: agents ask, you answer, they continue.\n", bold=True)
+    say("\nHandraise: agents ask, you answer, they continue.\n", bold=True)
     if told.link is not None:
         typer.echo("Open this link in the browser. It works once:\n")
-        typer.secho(f"{told.link.url}\n", fg=typer.colors.CYAN, bold=True)
+        say(f"{told.link.url}\n", fg=typer.colors.CYAN, bold=True)
     typer.echo("Or answer in another terminal:\n")
-    typer.secho(f"HANDRAISE_URL={told.settings.url} handraise inbox --as {_PERSON}\n", fg=typer.colors.CYAN)
+    say(f"HANDRAISE_URL={told.settings.url} handraise inbox --as {_PERSON}\n", fg=typer.colors.CYAN)
     typer.echo("Stop with Ctrl+C.\n")
 
 
@@ -157,7 +158,7 @@ async def _agent(address: str, key: str, key_of_yours: str) -> None:
         else:
             arguments = ", ".join(f"{name}={value!r}" for name, value in action.arguments.items())
             _print_status(f"Done, exactly as you approved it: {action.tool}({arguments})")
-    typer.secho(
+    say(
         "\nThat was it. Each question was kept in a store, so the agent could have been restarted, or have\n"
         "waited for two weeks. Have a look around.",
         bold=True,
@@ -178,7 +179,7 @@ async def _settled(desk: Desk, prompt: str, options: QuestionOptions) -> Questio
     typer.echo(f"  {AGENT} asks: {prompt}")
     await desk.wait(question.id)
     question = await desk.get(question.id)
-    typer.secho(f"  → {outcome_words(question)}", fg=typer.colors.GREEN)
+    say(f"  → {outcome_words(question)}", fg=typer.colors.GREEN)
     return question
 
 

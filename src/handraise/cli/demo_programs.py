@@ -11,6 +11,8 @@ from pathlib import Path
 
 import typer
 
+from handraise.cli.question_view import say
+
 FOLDER = Path(__file__).parent / "programs"
 """The programs; `python -m scripts.demo_programs` makes them from the documentation."""
 
@@ -52,8 +54,8 @@ FRAMEWORKS = (
 
 def offer_programs(address: str, key: str) -> None:
     """Say how an agent of your own asks in this inbox, and for which frameworks there is a program."""
-    typer.secho("\nNow with your agent. This lets it ask in the inbox of this demo:\n", bold=True)
-    typer.secho(f"export HANDRAISE_URL={address}\nexport HANDRAISE_KEY={key}\n", fg=typer.colors.CYAN)
+    say("\nNow with your agent. This lets it ask in the inbox of this demo:\n", bold=True)
+    say(f"export HANDRAISE_URL={address}\nexport HANDRAISE_KEY={key}\n", fg=typer.colors.CYAN)
     for number, framework in enumerate(FRAMEWORKS, 1):
         typer.echo(f"  {number}  {framework.title}")
     typer.echo("\nType a number and press Enter to see the program. Ctrl+C stops the demo.\n")
@@ -85,6 +87,6 @@ def _show_chosen() -> None:
 
 def show_program(framework: Framework) -> None:
     """Print what to install, the file, and the program."""
-    typer.secho(f"\n{framework.install}\n", fg=typer.colors.CYAN)
-    typer.secho(f"{framework.file}\n", bold=True)
+    say(f"\n{framework.install}\n", fg=typer.colors.CYAN)
+    say(f"{framework.file}\n", bold=True)
     typer.echo("".join(f"  {line}" for line in framework.program.splitlines(keepends=True)))

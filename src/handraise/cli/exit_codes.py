@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 from typing import assert_never
 
+from handraise.desk_factory import address_from, without_secrets
 from handraise.model.errors import (
     MissingExtra,
+    QuestionNotFound,
     SchemaMismatch,
     StoreUnavailable,
     TooManyRequests,
@@ -62,6 +64,11 @@ def exit_of(error: BaseException) -> tuple[str, int]:
             return f"{error_text(str(error)).rstrip('.')}. {check}", UNAVAILABLE
         case TooManyRequests():
             return error_text(str(error)), UNAVAILABLE
+        case QuestionNotFound():
+            looked = gettext("It was looked for in {address}.").format(
+                address=without_secrets(address_from(os.environ))
+            )
+            return f"{error_text(str(error))} {looked}", REFUSED
         case HandraiseError():
             return error_text(str(error)), REFUSED
         case OSError(filename=str(path)):

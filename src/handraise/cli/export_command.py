@@ -96,7 +96,11 @@ def export(
 
 
 def _format(file: Path | None, kind: _Format | None) -> ExportFormat:
-    named = "" if file is None else file.suffix.removeprefix(".")
+    named = "" if file is None else file.suffix.removeprefix(".").lower()
+    if named and kind is None and named not in set(_Format):
+        raise typer.BadParameter(
+            f"There is no export as .{named}: end the name of FILE with .jsonl, .csv or .parquet, or give --format."
+        )
     chosen = kind or (_Format(named) if named in set(_Format) else _Format.JSONL)
     if chosen is _Format.PARQUET and file is None and sys.stdout.isatty():
         raise typer.BadParameter("Parquet is not for a terminal: name a FILE.")

@@ -35,9 +35,11 @@ def mcp(
             help="Who uses the client. If it can show cards or forms, they may answer there; if not given, nobody may.",
         ),
     ] = None,
-    to: Annotated[
+    recipients: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; anyone if not given."),
+        typer.Option(
+            "--recipient", metavar="NAME", help="Who may answer: a person or group:NAME; anyone if not given."
+        ),
     ] = None,
     wait: Annotated[
         str,
@@ -45,7 +47,7 @@ def mcp(
             metavar="SPAN", help="How long a call waits before it returns that the question is still pending."
         ),
     ] = "50s",
-    expires: Annotated[
+    expires_in: Annotated[
         str | None, typer.Option(metavar="SPAN", help="When a question ends unanswered, such as 2h or 3d.")
     ] = None,
     risk: Annotated[
@@ -96,9 +98,9 @@ def mcp(
     integration: Any = importlib.import_module("handraise.integrations.mcp")
     options = {
         "conversation": conversation,
-        "recipients": tuple(to or ()),
+        "recipients": tuple(recipients or ()),
         "wait": span_of(wait),
-        "expires_in": None if expires is None else span_of(expires),
+        "expires_in": None if expires_in is None else span_of(expires_in),
         "least_risk": risk,
         "topics": topics,
         "assume_cards": cards,

@@ -14,7 +14,16 @@ from handraise.cli.ask_commands import AsJson
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.question_context import QuestionContext, context_of
 from handraise.cli.question_view import StyledLine, columns, form_lines, put, question_lines, wrapped
-from handraise.cli.session import CHANNEL, AsAsker, AsPerson, CliSession, Workspace, as_asker, as_person
+from handraise.cli.session import (
+    CHANNEL,
+    AsAsker,
+    AsPerson,
+    CliSession,
+    Workspace,
+    as_asker,
+    as_person,
+    shown_address,
+)
 from handraise.cli.terminal_texts import (
     age_words,
     end_words,
@@ -125,7 +134,8 @@ def list_questions(
     elif others:
         typer.echo(gettext("Nothing is pending for you. To see what others may answer: handraise list --all"))
     elif not found:
-        typer.echo(gettext('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm'))
+        text = gettext('Nothing is pending in {address}. To ask something: handraise ask "Deploy?" --confirm')
+        typer.echo(text.format(address=shown_address()))
     else:
         put(line for question in found for line in summary_lines(question, columns(), me))
 

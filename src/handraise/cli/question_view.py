@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import typer
 from prompt_toolkit import print_formatted_text
@@ -258,6 +258,11 @@ def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int
 def wrapped(line: StyledLine, width: int, *, indent: int = 0) -> list[StyledLine]:
     """Wrap a line, with the later lines indented; it is broken at blanks if there are any."""
     return line_wrap.wrapped(line, width, indent=indent, measure=get_cwidth)
+
+
+def say(text: str, **style: Any) -> None:
+    """Print a text in a style, or without one if the person wants no colours."""
+    typer.secho(text, color=False if "NO_COLOR" in os.environ else None, **style)
 
 
 def put(lines: Iterable[StyledLine], *, output: Output | None = None) -> None:

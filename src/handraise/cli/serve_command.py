@@ -14,8 +14,8 @@ import typer
 
 from handraise import __version__
 from handraise.cli.environment import settings_with
-from handraise.cli.store_commands import without_secrets
 from handraise.cli.terminal_output import show_facts, when
+from handraise.desk_factory import without_secrets
 from handraise.model.visible import visible_line
 from handraise.server import process
 from handraise.server.observability.logs import configure_logs

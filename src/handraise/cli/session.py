@@ -15,7 +15,7 @@ import typer
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.sign_in_commands import kept_session
 from handraise.desk.rule_suspensions import suspended_rules_for
-from handraise.desk_factory import default_address, desk_from_store, open_backend, open_desk
+from handraise.desk_factory import address_from, desk_from_store, open_backend, open_desk, without_secrets
 from handraise.model.errors import Unauthenticated
 from handraise.model.people import Responder, responder_of
 from handraise.ports.desk import Desk
@@ -210,7 +210,12 @@ async def _on_store(
 
 def store_address() -> str:
     """The address of the store, or of a server."""
-    return os.environ.get("HANDRAISE_URL") or default_address()
+    return address_from(os.environ)
+
+
+def shown_address() -> str:
+    """The address, for people, without its password."""
+    return without_secrets(store_address())
 
 
 def is_server(address: str) -> bool:

@@ -9,9 +9,9 @@ import typer
 
 from handraise.cli.environment import settings_with
 from handraise.cli.exit_codes import CommandError
-from handraise.cli.store_commands import without_secrets
 from handraise.cli.terminal_output import show_table
 from handraise.cli.terminal_texts import shown
+from handraise.desk_factory import without_secrets
 
 _SCHEME = "postgresql+shards"
 

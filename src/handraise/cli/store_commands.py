@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import typer
 
@@ -24,11 +24,12 @@ from handraise.cli.exit_codes import MISCONFIGURED, UNAVAILABLE, CommandError
 from handraise.cli.terminal_output import show_facts, when
 from handraise.desk.rule_suspensions import suspended_rules
 from handraise.desk.sealer import BrokenChain, Sealer
-from handraise.desk_factory import default_address, open_backend
+from handraise.desk_factory import default_address, open_backend, without_secrets
+from handraise.model.agreement import is_stranded
 from handraise.model.errors import SchemaMismatch, UnsafeStore
 from handraise.model.questions import Ref
 from handraise.model.visible import visible_line
-from handraise.ports import Backend
+from handraise.ports import Backend, Filter
 from handraise.server import ServerSettings
 from handraise.server.extras_check import missing_extras
 from handraise.server.witness_addresses import read_witness_address
@@ -37,6 +38,8 @@ from handraise.server.witnesses.witness_queue import WitnessQueue
 _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0
 _HEADS_AT_ONCE = 1_000
+_PEOPLE_AT_ONCE = 100_000
+_QUESTIONS_AT_ONCE = 500
 _DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL bypasses it."
 _DEAF_BUS = "Is NATS running at HANDRAISE_BUS?"
 
@@ -95,7 +98,7 @@ def doctor(
 
     Changes nothing. Ends with 78 if the schema is missing or not what this release needs, if a package is not installed
     that the settings need, or if a server would refuse its settings, to run on the store or to sign its audit trail, or
-    could not seal it.
+    could not seal it, or if a pending question of the workspace is in nobody's inbox.
     With --server, ends with 69 if something else that a server needs does not work.
     """
     settings = settings_with()
@@ -151,6 +154,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             durability = await backend.store.durability()
             audit, broken = await _audit(settings, backend)
             sealing, failed = await _sealing(backend)
+            pending, stranded = await _visible(settings, backend)
             suspended = await _suspended(settings, backend)
     except UnsafeStore as error:
         trouble = str(error)
@@ -159,6 +163,7 @@ async def _examine(settings: ServerSettings) -> str | None:
                 durability = await backend.store.durability()
                 audit, broken = await _audit(settings, backend)
                 sealing, failed = await _sealing(backend)
+                pending, stranded = await _visible(settings, backend)
                 suspended = await _suspended(settings, backend)
         except UnsafeStore:
             return trouble
@@ -172,11 +177,12 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Listener  ", await _listener(settings)),
             ("Audit     ", audit),
             ("Sealing   ", sealing),
+            ("Pending   ", pending),
             *[("Suspended ", each) for each in suspended],
             *[("Witness   ", each) for each in await _witnesses(settings)],
         ]
     )
-    return trouble or broken or failed
+    return trouble or broken or failed or stranded
 
 
 async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
@@ -214,6 +220,34 @@ async def _sealing(backend: Backend) -> tuple[str, str | None]:
         "not continued until that is corrected. The log of a server has the whole error."
     )
     return f"IMPOSSIBLE in {len(sealer.failed)} workspaces", failed
+
+
+async def _visible(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
+    """How many questions of the workspace are pending, and which of them are in nobody's inbox for ever, or None."""
+    workspace, number, stranded, after = settings.workspace, 0, list[str](), None
+    gone = await backend.directory.disabled_people(workspace)
+    groups = {
+        name: set(people) - gone for name, people in (await backend.directory.groups(workspace)).items()
+    }
+    people = await backend.directory.people(workspace, after=None, limit=_PEOPLE_AT_ONCE)
+    everybody = {each.id for each in people} - gone if 0 < len(people) < _PEOPLE_AT_ONCE else None
+    while page := await backend.store.pending(
+        Filter(workspace=workspace), after=after, limit=_QUESTIONS_AT_ONCE
+    ):
+        after, number = page[-1].id, number + len(page)
+        leaders = {each.follows for each in page if each.follows is not None}
+        read = await backend.store.read([Ref(workspace, each) for each in sorted(leaders)])
+        followed = {each.id: each for each in read if each is not None}
+        stranded += [
+            each.id for each in page if is_stranded(each, followed.get(each.follows or ""), groups, everybody)
+        ]
+    if not stranded:
+        return f"{number} pending, each in somebody's inbox or with a time at which something happens", None
+    trouble = (
+        f"In nobody's inbox: {len(stranded)} pending, such as {stranded[0]}. Put it back, or withdraw it: "
+        f"handraise withdraw {stranded[0]}"
+    )
+    return f"{number} pending, {len(stranded)} of them IN NOBODY'S INBOX", trouble
 
 
 async def _suspended(settings: ServerSettings, backend: Backend) -> list[str]:
@@ -286,16 +320,6 @@ async def _listener(settings: ServerSettings) -> str:
     return f"receives a wake-up after {(time.monotonic() - began) * 1_000:.0f} ms"
 
 
-def without_secrets(address: str) -> str:
-    """An address that is safe to show: without the password, and without options, which may hold one."""
-    if address.startswith("sqlite:") or "://" not in address:
-        return visible_line(address)
-    parts = urlsplit(address)
-    host = parts.netloc.rpartition("@")[2]
-    user = f"{parts.username}@" if parts.username else ""
-    return visible_line(f"{parts.scheme}://{user}{host}{parts.path}")
-
-
 def _row_security(address: str, trouble: str | None) -> str:
     if not address.startswith("postgres"):
         return "kept apart by Handraise alone; this store has no other protection"
@@ -305,6 +329,8 @@ def _row_security(address: str, trouble: str | None) -> str:
 
 
 def _compare_schema(schema: Schema) -> str:
+    if schema.applied == schema.newest and schema.unreadable is not None:
+        return f"{schema.applied}. {schema.unreadable}"
     if schema.applied == schema.newest:
         return f"{schema.applied}, which is what this release needs"
     if schema.applied < schema.newest:

@@ -329,7 +329,7 @@ class RemoteDesk(Desk):
 
     def scoped(self, workspace: str | None = None, *, asker: str | None = None) -> RemoteDesk:
         """See `Desk.scoped`."""
-        return RemoteDesk(
+        scoped = RemoteDesk(
             self._shared,
             workspace=self._workspace if workspace is None else workspace,
             asker=self._asker if asker is None else asker,
@@ -337,6 +337,8 @@ class RemoteDesk(Desk):
             limits=self._limits,
             close=self._close,
         )
+        scoped._address = self._address
+        return scoped
 
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""

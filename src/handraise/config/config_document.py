@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,6 +15,7 @@ from handraise.model.people import ANYONE, GROUP, Responder, responder_of
 from handraise.model.problems import Problem
 from handraise.model.routing import Routing
 from handraise.model.seals import Rule
+from handraise.model.unknown_fields import unknown_field
 from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.policies.rules import Policy
@@ -202,50 +202,13 @@ def _validation_problems(error: pydantic.ValidationError) -> Iterator[Problem]:
         place = tuple(part for part in each["loc"] if not _is_branch(part))
         path = ".".join(map(str, place))
         if each["type"] == "extra_forbidden":
-            yield Problem(path, _unknown_field(str(place[-1]), _fields_at(schema, place[:-1])))
+            yield Problem(path, unknown_field(schema, place))
         else:
             yield Problem(path, each["msg"].removeprefix("Value error, "))
 
 
 def _is_branch(part: int | str) -> bool:
     return isinstance(part, str) and (part.startswith(("constrained-", "literal[")) or part == "float")
-
-
-def _unknown_field(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name.casefold(), known, 1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    return f"there is no such field; {hint}" if known else "there is no such field"
-
-
-def _fields_at(schema: Mapping[str, Any], place: tuple[int | str, ...]) -> list[str]:
-    """The fields that may be written at a place of the document."""
-    found = [schema]
-    for part in place:
-        found = [inner for each in found for inner in _inside(schema, each, part)]
-    names = {
-        name for each in found for name in _resolved(schema, each) for name in name.get("properties", ())
-    }
-    return sorted(names)
-
-
-def _inside(schema: Mapping[str, Any], at: Mapping[str, Any], part: int | str) -> Iterator[Mapping[str, Any]]:
-    for each in _resolved(schema, at):
-        if isinstance(part, int):
-            yield from filter(None, [each.get("items")])
-        elif part in each.get("properties", {}):
-            yield each["properties"][part]
-        elif isinstance(more := each.get("additionalProperties"), Mapping):
-            yield more
-
-
-def _resolved(schema: Mapping[str, Any], at: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """What may be at a place, with references followed."""
-    if "$ref" in at:
-        yield from _resolved(schema, schema["$defs"][at["$ref"].rpartition("/")[2]])
-    for each in at.get("anyOf", ()):
-        yield from _resolved(schema, each)
-    if "$ref" not in at and "anyOf" not in at:
-        yield at
 
 
 def _name_problems(config: WorkspaceConfig) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from handraise.config import config_steps
 from handraise.config.config_document import GroupConfig, PersonConfig, RotaConfig, WorkspaceConfig
 from handraise.config.config_state import ConfigState, Facts, facts_of, read_state, retention_of
 from handraise.config.config_target import ConfigTarget
-from handraise.desk.policy_admin import checked_document
+from handraise.desk.policy_admin import check_author, checked_document
 from handraise.desk.public_holidays import check_holidays
 from handraise.model.errors import InvalidPolicy, InvalidRequest, MissingExtra
 from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE
@@ -363,6 +363,7 @@ class _Planner:
 
     def _put_policy(self) -> None:
         if self._changes_policy:
+            check_author(self._policy, None, by=self._target.by)
             self._note("policy", "", self._state.policy_document, self._policy)
             self._steps.append(
                 partial(

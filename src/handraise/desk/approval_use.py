@@ -13,6 +13,7 @@ from handraise.model.errors import (
     AlreadyReported,
     ApprovalLapsed,
     ApprovalTakenBack,
+    InvalidAnswer,
     NoReceiptKey,
     NotApproved,
     NothingToReport,
@@ -20,14 +21,14 @@ from handraise.model.errors import (
     ReceiptRefused,
 )
 from handraise.model.events import Event
-from handraise.model.forms import Action
+from handraise.model.forms import Action, Approval
 from handraise.model.json_values import JsonValue
 from handraise.model.outcomes import Answered
 from handraise.model.people import Responder, responder_of
-from handraise.model.problems import HandraiseError
+from handraise.model.problems import HandraiseError, Problem
 from handraise.model.provenance import check_texts
 from handraise.model.questions import Question
-from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of
+from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of, receipt_use_problem
 from handraise.model.replay import says_approved
 from handraise.model.report_validation import check_report
 
@@ -40,9 +41,13 @@ class ApprovalUse(QuestionAccess):
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume_approval`."""
         check_texts(self._limits, request=request)
-        question, action = await self._approved(question_id)
+        if problem := receipt_use_problem(request or ""):
+            raise InvalidAnswer([Problem("request", problem)])
         # Not from the id factory, which a caller may choose: two requests must never have the same id.
-        request = uuid.uuid4().hex if request is None else request
+        return await self._consume(question_id, uuid.uuid4().hex if request is None else request)
+
+    async def _consume(self, question_id: str, request: str) -> Action:
+        question, action = await self._approved(question_id)
         consume = partial(
             self._engine.store.consume, question.ref, digest=action.digest, by=self._asker, request=request
         )
@@ -64,7 +69,7 @@ class ApprovalUse(QuestionAccess):
         return signer.sign(receipt_of(question, await self.history(question_id), approval))
 
     async def use_receipt(self, receipt: Receipt, *, use_id: str) -> None:
-        """Use up the approval of a verified receipt of this asker, as `consume_approval` does with `use_id` as its request."""
+        """Use up the approval of a verified receipt of this asker, as `consume_approval` does."""
         question, action = await self._approved(receipt.question_id)
         if action.digest != receipt.digest:
             raise ReceiptRefused("another action was approved")
@@ -73,12 +78,14 @@ class ApprovalUse(QuestionAccess):
         # If it is used already, this may be the same use again, which is answered as before.
         if approval is not None and receipt.expires_at <= approval.now:
             raise ReceiptRefused("it has expired. The agent can get a new one")
-        await self.consume_approval(question.id, request=f"{RECEIPT_USE}{use_id}")
+        await self._consume(question.id, f"{RECEIPT_USE}{use_id}")
 
     async def _approved(self, question_id: str) -> tuple[Question, Action]:
         """Return this asker's question and its approved action; raises `NotApproved` if there is none."""
         question = await self._own_question(question_id, "only the asker can execute the action")
         decision = question.decision
+        if not isinstance(question.form, Approval):
+            raise NotApproved(question_id, question.outcome, "it asks for no approval, but for an answer")
         if decision is None or not isinstance(question.outcome, Answered):
             how = str(question.outcome or "nobody has decided yet")
             raise NotApproved(question_id, question.outcome, how)
@@ -120,7 +127,7 @@ class ApprovalUse(QuestionAccess):
         if not question.decision:
             raise NotApproved(question_id, question.outcome, "there is no approval to take back")
         if question.consumed_at is not None:
-            raise AlreadyConsumed(question_id)
+            raise AlreadyConsumed(question_id, question.report)
         raise PermissionDenied(
             responder.id, "only people who approved it, and administrators, can take it back"
         )
@@ -160,7 +167,7 @@ def _why_nothing_came_of(question: Question) -> str:
 def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> HandraiseError:
     """Why the store did not return an action that was approved."""
     if question.consumed_at is not None:
-        return AlreadyConsumed(question.id)
+        return AlreadyConsumed(question.id, question.report)
     if question.taken_back_at is not None:
         return ApprovalTakenBack(question.id, question.outcome, "it was taken back")
     if not says_approved(history, digest):

@@ -63,13 +63,15 @@ class DeliveryPlanner:
         self._directory = directory
         self._rate_limit_key_of = rate_limit_key_of
 
-    async def route_some(self) -> int:
-        """Route the oldest entries of every workspace, and return how many there were."""
-        number = 0
-        for workspace in await self._outbox.workspaces_with_entries(limit=_WORKSPACES):
+    async def route_some(self) -> bool:
+        """Route the oldest entries of every workspace, and return whether there may be more."""
+        workspaces = await self._outbox.workspaces_with_entries(limit=_WORKSPACES)
+        more = len(workspaces) == _WORKSPACES
+        for workspace in workspaces:
             try:
                 if entries := await self._outbox.entries(workspace, limit=_AT_ONCE):
-                    number += await self._route(workspace, entries)
+                    await self._route(workspace, entries)
+                    more = more or len(entries) == _AT_ONCE
             except (DeskClosed, StoreUnavailable):
                 raise
             except Exception as error:  # noqa: BLE001 -- one workspace must not hold up the others
@@ -78,9 +80,9 @@ class DeliveryPlanner:
                     exc_info=error,
                     extra={"event": "routing_failed"},
                 )
-        return number
+        return more
 
-    async def _route(self, workspace: str, entries: Sequence[OutboxEntry]) -> int:
+    async def _route(self, workspace: str, entries: Sequence[OutboxEntry]) -> None:
         policy = await self._policy(workspace)
         members = await self._directory.groups(workspace)
         away = await self._directory.away(workspace)
@@ -141,9 +143,8 @@ class DeliveryPlanner:
             )
             nobody = not planned.deliveries and not planned.left_out
             routed.append(RoutedEntry(entry=entry, deliveries=planned.deliveries, nobody=nobody))
-        number = await self._outbox.route(workspace, routed)
+        await self._outbox.route(workspace, routed)
         self._engine.notify_feed(workspace)
-        return number
 
     async def _policy(self, workspace: str) -> Routing:
         stored = await self._outbox.routing(workspace)

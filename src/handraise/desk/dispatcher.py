@@ -32,7 +32,7 @@ from handraise.model.sharing_rules import with_taker_at
 from handraise.model.thread_messages import ThreadMessage, messages_of
 from handraise.ports import Directory
 from handraise.ports.channel import CallbackSender, Channel, Message, Notice, NotSent
-from handraise.ports.outbox import Outbox
+from handraise.ports.outbox import PER_MESSAGE, Outbox
 from handraise.presentation.translation import DEFAULT_LOCALE, Locale, person_locale, set_locale
 
 _log = logging.getLogger(__name__)
@@ -56,6 +56,8 @@ _RECORDED_AT_ONCE = 64
 _WITHIN = 30.0
 _LEASE = timedelta(seconds=90)
 _WORKSPACES = 1_000
+_BETWEEN_LOOKS = 0.5
+"""Hints that come sooner after one wait until then. To look after each hint costs the database more than the questions do."""
 _FIRST_PAUSE = 5.0
 _LONGEST_PAUSE = 3_600.0
 
@@ -127,6 +129,8 @@ class Dispatcher:
         self._span: DeliverySpan = span or (lambda _: nullcontext(_note_nothing))
         self._locale = locale
         self._wakeup = asyncio.Event()
+        self._next_look = 0.0
+        self._looks_soon = False
         self._in_flight: Counter[str] = Counter()
         self._failing_keys: set[str] = set()
         self._record: Batcher[Try, None] = Batcher(self._record_all, _RECORDED_AT_ONCE)
@@ -164,7 +168,7 @@ class Dispatcher:
     async def work(self) -> None:
         """Plan new deliveries, and start those that are due and within the limits."""
         if await self._planner.route_some():
-            self._wakeup.set()  # there may be more
+            self._wakeup.set()
         workspaces = list(await self._outbox.workspaces_with_due(limit=_WORKSPACES))
         # In another order each time, and some of each: no workspace takes all slots.
         random.shuffle(workspaces)
@@ -172,18 +176,19 @@ class Dispatcher:
             free = _IN_FLIGHT - len(self._under_way)
             if free <= 0:
                 return
+            at_most = min(free, _OF_ONE_WORKSPACE)
             taken = await self._outbox.take(
                 workspace,
                 channels=list(self._channels),
                 free_slots={key: self._free_slots(key) for key in (*self._in_flight, *self._failing_keys)},
                 per_key=MAX_PER_KEY,
-                limit=min(free, _OF_ONE_WORKSPACE),
+                limit=at_most,
                 lease=max(_LEASE, timedelta(seconds=3 * self._within)),
             )
             for message in _messages(taken):
                 self._begin(message)
-            if taken:
-                self._wakeup.set()
+            if len(taken) >= min(at_most, PER_MESSAGE):
+                self._wakeup.set()  # there may be more
 
     async def finish(self) -> None:
         """Wait for messages that are being sent."""
@@ -196,6 +201,14 @@ class Dispatcher:
 
     def _on_hint(self, topics: Collection[Ref] | None) -> None:
         del topics
+        if not self._looks_soon:
+            self._looks_soon = True
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), self._next_look), self._look)
+
+    def _look(self) -> None:
+        self._looks_soon = False
+        self._next_look = asyncio.get_running_loop().time() + _BETWEEN_LOOKS
         self._wakeup.set()
 
     def _rate_limit_key_of(self, address: Address) -> str | None:
@@ -206,11 +219,14 @@ class Dispatcher:
     def _begin(self, deliveries: Sequence[Delivery]) -> None:
         key = deliveries[0].rate_limit_key
         self._in_flight[key] += 1
+        takes_last_slot = not self._free_slots(key)
         task = asyncio.create_task(self._try(deliveries), name="handraise delivery")
         self._under_way.add(task)
 
         def done(task: asyncio.Task[None]) -> None:
             self._under_way.discard(task)
+            if takes_last_slot or not self._free_slots(key) or len(self._under_way) == _IN_FLIGHT - 1:
+                self._wakeup.set()  # others may have waited for this slot
             self._in_flight[key] -= 1
             if not self._in_flight[key]:
                 del self._in_flight[key]
@@ -220,8 +236,6 @@ class Dispatcher:
                     error,
                     extra={"event": "delivery_delayed"},
                 )
-            # Others may have waited for this slot.
-            self._wakeup.set()
 
         task.add_done_callback(done)
 

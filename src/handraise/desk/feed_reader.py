@@ -44,6 +44,8 @@ class FeedReader:
         self._listen = listen
         self._poll_interval = poll_interval
         self._interest = interest
+        self.when_away: set[Callable[[], None]] = set()
+        """What is called when the store cannot be reached. Afterwards it may have lost what its followers have seen."""
         self._tails: dict[str, _Tail] = {}
         self._wakeup = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
@@ -159,6 +161,8 @@ class FeedReader:
                         error,
                         extra={"event": "store_unreachable"},
                     )
+                    for call in tuple(self.when_away):
+                        call()
                     await asyncio.sleep(self._poll_interval)
                 except Exception as error:  # noqa: BLE001 -- every follower depends on this task
                     _log.error(

@@ -25,7 +25,7 @@ from handraise.heartbeats import MOST_BEATS
 from handraise.model.attachments import Attachment, plain_value
 from handraise.model.bulk_answers import BulkItem, BulkResult
 from handraise.model.callbacks import Callback
-from handraise.model.deliveries import callback_channel
+from handraise.model.deliveries import CALLBACK_CHANNEL
 from handraise.model.drafting import QuestionOptions, check_key
 from handraise.model.durations import Span
 from handraise.model.errors import (
@@ -109,7 +109,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         self, workspace: str | None = None, *, asker: str | None = None, new_id: IdFactory | None = None
     ) -> LocalDesk:
         """See `Desk.scoped`; `new_id` makes the ids of questions that are posted there."""
-        return LocalDesk(
+        scoped = LocalDesk(
             self._shared,
             workspace=self._workspace if workspace is None else workspace,
             asker=self._asker if asker is None else asker,
@@ -117,6 +117,8 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             limits=self._limits,
             close=self._close,
         )
+        scoped._address = self._address
+        return scoped
 
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
@@ -154,7 +156,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
 
     async def _check_callback(self, draft: Draft, callback: Callback) -> None:
         """Raise `InvalidQuestion` unless this process calls askers back there, or the question was posted before."""
-        sender = self._engine.callback_senders.get(callback_channel(callback))
+        sender = self._engine.callback_senders.get(CALLBACK_CHANNEL)
         if sender is None:
             problem = Problem("callback", _NO_CALLBACKS)
         elif refused := sender.callback_problem(callback):
@@ -327,7 +329,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
     ) -> Question:
         """See `Desk.reject_answer`."""
         provenance = provenance or UNKNOWN
-        question, responder = await self._answerable(question_id, by)
+        question, responder = await self._answerable(question_id, by, provenance.evidence)
         check_problems(self._limits, problems, provenance)
         return await self._move(
             attempt_move(question, responder, keepable(self._limits, value), problems, provenance=provenance)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from handraise.desk.recipient_check import Recipients
 from handraise.desk.rule_suspensions import suspended_rules
-from handraise.model.errors import InvalidPolicy, NotFound, PreconditionFailed
+from handraise.model.errors import InvalidPolicy, NotFound, PermissionDenied, PreconditionFailed
 from handraise.model.json_values import Json
+from handraise.model.people import ADMIN_PROGRAM, OPERATOR
 from handraise.model.policy_versions import PolicyVersion
 from handraise.policies.decide import compile_document
 from handraise.policies.rules import Policy, named_recipients
@@ -31,13 +32,34 @@ async def checked_document(
     return policy.document()
 
 
+def check_author(document: dict[str, Json], current: PolicyVersion | None, *, by: str | None) -> None:
+    """Raise `PermissionDenied` if whoever stores a checked document may not let it allow so much.
+
+    What is stored already may be stored again by everybody.
+    """
+    policy = Policy.model_validate(document)
+    if (current is not None and current.document == document) or (by or "").startswith(OPERATOR):
+        return
+    if policy.allow_high_risk:
+        raise PermissionDenied(
+            by or "",
+            "only the operator can store allow_high_risk, with `handraise policy apply` at the store",
+        )
+    if policy.allows and (by or "").startswith(ADMIN_PROGRAM):
+        raise PermissionDenied(
+            by or "",
+            "a token cannot store a policy that allows actions: an administrator does it in a session, or the operator "
+            "with `handraise policy apply` at the store",
+        )
+
+
 async def put_policy(
     policies: Policies, workspace: str, document: dict[str, Json], *, by: str | None, expected: int | None
 ) -> tuple[PolicyVersion, bool]:
     """Store a checked document as the next version; return it, and whether it differs from the one before.
 
     The same document makes no new version. If `expected` is given and is not the latest version, this raises
-    `PreconditionFailed`; without it, it replaces whichever version is the latest.
+    `PreconditionFailed`; without it, it replaces whichever version is the latest. See `check_author` for who may store what.
     """
     for _ in range(_TRIES):
         current = await policies.current(workspace)
@@ -46,6 +68,7 @@ async def put_policy(
             break
         if current is not None and current.version.document == document:
             return current.version, False
+        check_author(document, None if current is None else current.version, by=by)
         stored = await policies.put(workspace, document, by=by, expected=latest)
         if stored is not None:
             return stored, True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,11 +17,13 @@ from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Question, redrafted
 from handraise.model.rulings import Ruling
 from handraise.model.stops import Stop
+from handraise.policies.rule_process import DEADLINE
 from handraise.ports import Clock, Policies
 
 if TYPE_CHECKING:
     from handraise.policies.decide import CompiledPolicy
 
+_log = logging.getLogger(__name__)
 _MOST = 1_000
 _RESUMED_WITHIN = 5.0
 """For how many seconds a policy with suspended rules is cached: nothing else tells that a suspension has ended."""
@@ -32,9 +35,18 @@ _draw = random.SystemRandom().random
 class PolicyCache:
     """Applies the policies of workspaces to questions."""
 
-    def __init__(self, policies: Policies | None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        policies: Policies | None,
+        clock: Clock | None = None,
+        *,
+        on_decided: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """`on_decided` is called with the seconds that rules took for a question."""
         self._policies = policies
         self._clock = clock
+        self._on_decided = on_decided
+        self._one_at_a_time = asyncio.Lock()
         self._compiled: dict[str, CompiledPolicy | None] = {}
         self._reading: dict[str, asyncio.Task[CompiledPolicy | None]] = {}
         self._until: dict[str, float] = {}
@@ -62,11 +74,24 @@ class PolicyCache:
         policy = await self._policy(draft.workspace)
         if policy is None:
             return draft
-        decided = policy.apply(draft, self._now(), _draw)
+        decided = await self._decided(policy, draft, self._now(), _draw)
         ruling = decided.ruling
+        if ruling is not None and await self._checks_wait(policy, draft.workspace, ruling):
+            return redrafted(decided, ruling=replace(ruling, ending=None))
         if ruling is not None and not _WHO.isdisjoint(ruling.asked) and not can_agree(decided):
             raise InvalidQuestion([_too_few(decided, ruling)])
         return decided
+
+    async def _checks_wait(self, policy: CompiledPolicy, workspace: str, ruling: Ruling) -> bool:
+        """Whether so many spot checks of the rule that allows a question wait that people have to decide about it too.
+
+        Questions that are asked at the same moment do not count each other.
+        """
+        rule = policy.allowing(ruling)
+        if rule is None or rule.then.allow is None or self._policies is None:
+            return False
+        most = rule.then.allow.outstanding
+        return await self._policies.count_waiting_checks(workspace, rule.digest, limit=most) >= most
 
     async def still_allows(self, question: Question) -> Ruling | None:
         """The ruling with which the policy would allow this question now, or None if it would not."""
@@ -74,10 +99,31 @@ class PolicyCache:
         if policy is None:
             return None
         asked = redrafted(question, ruling=None)
-        applied = policy.apply(asked, question.asked_at, lambda: 1.0).ruling
+        applied = (await self._decided(policy, asked, question.asked_at, lambda: 1.0)).ruling
         if applied is None or applied.ending is None or applied.ending.status != "answered":
             return None
         return applied if applied.ending.record["value"]["decision"] == "approve" else None
+
+    async def _decided(
+        self, policy: CompiledPolicy, draft: Draft, at: datetime, draw: Callable[[], float]
+    ) -> Draft:
+        """What `CompiledPolicy.apply` makes of a question. Rules that may take long do not hold the event loop."""
+        if is_slow := policy.may_take_long(draft):
+            async with self._one_at_a_time:  # they share a process, and other work needs threads too
+                began = time.perf_counter()
+                decided = await asyncio.to_thread(policy.apply, draft, at, draw)
+        else:
+            began = time.perf_counter()
+            decided = policy.apply(draft, at, draw)
+        took = time.perf_counter() - began
+        self._on_decided(took)
+        if is_slow and took > DEADLINE:
+            _log.warning(
+                "the rules of the policy took %.0f ms for a question",
+                took * 1_000,
+                extra={"event": "rules_slow", "workspace": draft.workspace, "agent": draft.asker},
+            )
+        return decided
 
     async def stops(self, workspace: str) -> Sequence[Stop]:
         """The stops of a workspace, read from the store, the oldest first."""

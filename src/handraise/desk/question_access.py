@@ -10,6 +10,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from handraise.desk.engine import Engine
+from handraise.model.agreement import with_votes_told
 from handraise.model.drafting import Limits
 from handraise.model.errors import (
     AlreadySettled,
@@ -69,6 +70,8 @@ class QuestionAccess(Desk):
         if found is None:
             raise QuestionNotFound(question_id, self._workspace)
         self._engine.remember(found)
+        if found.votes and found.outcome is not None:
+            found = with_votes_told(found, await self._engine.store.history(ref))
         return self._with_url(found)
 
     async def _own_question(self, question_id: str, reason: str) -> Question:
@@ -111,7 +114,7 @@ class QuestionAccess(Desk):
     async def _move(self, move: Move) -> Question:
         """Let the store decide; then notify waits, or find out why the move was refused.
 
-        If the question changed meanwhile, as steps that come due can put its expiry off, this tries again. Only the
+        If the question changed meanwhile, this tries again. Only the
         store's clock says whether the end of a new grant is past: that is the reason if the question has not changed.
         """
         ends = move.new_grant is not None and move.new_grant.until is not None

@@ -12,6 +12,7 @@ from typing import TypeVar
 from handraise.model.errors import StoreUnavailable, UnsafeStore
 from handraise.model.events import Event, EventKind
 from handraise.model.seals import (
+    LOST_HEAD,
     NOTHING_BEFORE,
     HeadMark,
     Seal,
@@ -167,6 +168,8 @@ class Sealer:
         self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
     ) -> str | None:
         """Why a chain does not continue from the known seal; None if it does."""
+        if known == LOST_HEAD:
+            return "the file that says what was signed last was missing when a server started"
         if (why := await self._of_another_key(signer, workspace, known, last)) is not None:
             return why
         if known is None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from handraise.desk.question_access import QuestionAccess
 from handraise.model.errors import CannotShare
-from handraise.model.lifecycle import bring_in_move, put_back_move, set_aside_move, take_move
-from handraise.model.people import Responder
+from handraise.model.evidence import check_may_widen
+from handraise.model.lifecycle import bring_in_move, put_back_move, set_aside_move, take_move, with_aside
+from handraise.model.people import GROUP, Responder
 from handraise.model.provenance import UNKNOWN, Provenance, check_provenance, check_texts
 from handraise.model.questions import Question
-from handraise.model.sharing_rules import check_aside, check_people
+from handraise.model.sharing_rules import check_aside_until, check_left, check_people
 
 
 class SharingVerbs(QuestionAccess):
@@ -69,6 +70,7 @@ class SharingVerbs(QuestionAccess):
     ) -> Question:
         check_texts(self._limits, reason=reason)
         question, responder = await self._shareable(question_id, by, provenance)
+        check_may_widen(question, responder, (provenance or UNKNOWN).evidence)
         check_people(question, people, self._limits, by=responder.id, leave=leave)
         if self._engine.recipients is not None:
             named = [(f"people[{place}]", name) for place, name in enumerate(people)]
@@ -95,10 +97,19 @@ class SharingVerbs(QuestionAccess):
     ) -> Question:
         """See `Desk.set_aside`."""
         question, responder = await self._shareable(question_id, by, provenance)
-        check_aside(question, responder.id, until)
-        return await self._move(
-            set_aside_move(question, responder, until=until, provenance=provenance or UNKNOWN)
-        )
+        check_aside_until(until)
+        move = set_aside_move(question, responder, until=until, provenance=provenance or UNKNOWN)
+        if until is not None:
+            return await self._move(move)
+        people = await self._people_asked(question)
+        check_left(with_aside(question, responder.id), *people)
+        moved = await self._move(move)
+        try:
+            check_left(moved, *people)  # another one may have done the same meanwhile
+        except CannotShare:
+            await self._move(put_back_move(moved, responder, provenance=provenance or UNKNOWN))
+            raise
+        return moved
 
     async def put_back(
         self, question_id: str, *, by: str | Responder, provenance: Provenance | None = None
@@ -106,6 +117,22 @@ class SharingVerbs(QuestionAccess):
         """See `Desk.put_back`."""
         question, responder = await self._shareable(question_id, by, provenance)
         return await self._move(put_back_move(question, responder, provenance=provenance or UNKNOWN))
+
+    async def _people_asked(
+        self, question: Question
+    ) -> tuple[Mapping[str, Collection[str]], Collection[str] | None]:
+        """The enabled people of each group, and all of them if the question names nobody; None without a directory."""
+        directory, names = self._engine.directory, question.audience
+        if directory is None or (names and not any(name.startswith(GROUP) for name in names)):
+            return {}, None
+        gone = await directory.disabled_people(self._workspace)
+        if names:
+            groups = await directory.groups(self._workspace)
+            return {name: set(people) - gone for name, people in groups.items()}, None
+        # So many that one is left if anybody is.
+        most = len(gone) + len(question.aside) + 3
+        people = {each.id for each in await directory.people(self._workspace, after=None, limit=most)}
+        return {}, people - gone or None
 
     async def _shareable(
         self, question_id: str, by: str | Responder, provenance: Provenance | None

@@ -86,7 +86,7 @@ class BlockingCalls:
             action = self._desk.consume_approval(question.id)
         except (NotApproved, AlreadyConsumed) as refused:
             again = " Change it as they say, and call the tool again."
-            return why_not_executed(refused, question) + (again if question.status == "returned" else "")
+            return why_not_executed(refused) + (again if question.status == "returned" else "")
         try:
             output = function(**action.arguments)
         except Exception as error:

@@ -182,13 +182,10 @@ class ApprovalMiddleware(HumanInTheLoopMiddleware[Any, Any, Any]):
         try:
             action = await self._desk.consume_approval(question.id)
         except NotApproved as refused:
-            return _not_executed(request, why_not_executed(refused, question))
+            return _not_executed(request, why_not_executed(refused))
         except AlreadyConsumed as used:
-            question = await self._desk.get(question.id)  # it may have been reported meanwhile
-            has_worked = question.report is not None and question.report.ok
-            return _told(
-                request, why_not_executed(used, question), status="success" if has_worked else "error"
-            )
+            has_worked = used.report is not None and used.report.ok
+            return _told(request, str(used), status="success" if has_worked else "error")
         return request.override(tool_call={**call, "args": dict(action.arguments)})
 
     def _noticed(self, result: Result, question: Question, executed: ToolCallRequest) -> Result:

@@ -28,9 +28,10 @@ from handraise.integrations.state_store import Folder, StateStore
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions
+from handraise.tools.automatic_reports import result_report, send_report
 
 try:
-    from agents import Agent, FunctionTool, Runner, RunResult, RunState, function_tool
+    from agents import Agent, FunctionTool, RunHooks, Runner, RunResult, RunState, function_tool
     from agents.items import ToolApprovalItem, TResponseInputItem
     from agents.run_context import RunContextWrapper
     from agents.tool_context import ToolContext
@@ -43,6 +44,9 @@ Context = TypeVar("Context")
 
 _endings: ContextVar[Mapping[str, Ending]] = ContextVar("handraise endings")
 """How the pauses of the current run ended, by call id; read from the desk each time."""
+
+_FAILED = "An error occurred while running the tool"
+"""How the SDK begins the result of a tool that raised an error, unless the tool has an error function of its own."""
 
 
 async def run(
@@ -67,6 +71,7 @@ async def run(
     state that is too large to be stored with a question.
     """
     how = dict(runner or {})
+    how["hooks"] = _Reporting(desk, how.get("hooks"))
     pausing = Run(desk, key, options, approvals, state_store)
     if (saved := await pausing.saved()) is not None:
         state: RunState[Any] = await RunState.from_string(
@@ -87,6 +92,28 @@ async def run(
         if not result.interruptions:
             return result
         state = result.to_state()
+
+
+class _Reporting(RunHooks[Any]):
+    """Reports what came of each call that was executed because a person approved it; calls the program's hooks too."""
+
+    def __init__(self, desk: Desk, hooks: RunHooks[Any] | None) -> None:
+        self._desk = desk
+        self._after_tool = super().on_tool_end if hooks is None else hooks.on_tool_end
+        for name in dir(RunHooks):
+            if hooks is not None and name.startswith("on_") and name != "on_tool_end":
+                setattr(self, name, getattr(hooks, name))
+
+    async def on_tool_end(
+        self, context: RunContextWrapper[Any], agent: Any, tool: Any, result: object
+    ) -> None:
+        """Report the result. An error that the tool turned into a text for the model is a result too."""
+        ending = _endings.get({}).get(getattr(context, "tool_call_id", ""))
+        if ending is not None and ending.action is not None and ending.question is not None:
+            failed = isinstance(result, str) and result.startswith(_FAILED)
+            report = result_report(result)._replace(ok=not failed)
+            await send_report(self._desk, ending.question.id, report)
+        await self._after_tool(context, agent, tool, result)
 
 
 @function_tool(needs_approval=True, name_override="ask_human", description_override=ASK_HUMAN)

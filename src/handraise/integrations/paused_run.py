@@ -40,7 +40,6 @@ from handraise.outcomes import Returned
 from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions, ToolResult
 from handraise.tools.asked_back import settled_or_asked_back
-from handraise.tools.automatic_reports import used_before
 from handraise.tools.reply_tool import invalid_reply, reply_from, reply_once
 from handraise.tools.tool_arguments import UNKNOWN_REPLACED
 
@@ -254,8 +253,11 @@ class Run:
         try:
             action = await self._desk.consume_approval(ending.question.id)
         except (NotApproved, AlreadyConsumed) as refused:
-            question = await self._desk.get(ending.question.id)  # it may have been reported meanwhile
-            return Ending(words=why_not_executed(refused, question), question=question)
+            question = await self._desk.get(ending.question.id)
+            if isinstance(refused, AlreadyConsumed) and refused.report is not None and refused.report.ok:
+                # A finished run that is called again: the model reads the same result once more.
+                return Ending(words=refused.report.text, question=question)
+            return Ending(words=why_not_executed(refused), question=question)
         return replace(ending, action=action)
 
     async def _kept(self, text: str) -> dict[str, str]:
@@ -284,10 +286,10 @@ def pause_key(desk: Desk, run: str, *parts: Json) -> str:
     return _NAMES + hashlib.sha256(text.encode()).hexdigest()
 
 
-def why_not_executed(refused: NotApproved | AlreadyConsumed, question: Question) -> str:
+def why_not_executed(refused: NotApproved | AlreadyConsumed) -> str:
     """What a model reads if an approval cannot be used. If it was used before, the action may have been executed."""
     if isinstance(refused, AlreadyConsumed):
-        return used_before(refused, question)
+        return str(refused)
     return f"Not executed. {refused}"
 
 

@@ -7,8 +7,8 @@ this process or by a durable engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, Unpack
 
 import pydantic
@@ -29,20 +29,23 @@ from handraise.integrations.state_store import Folder, StateStore
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions
+from handraise.tools.automatic_reports import reported
 
 try:
     from pydantic_ai import (
         Agent,
         AgentRunResult,
+        ApprovalRequired,
         CallDeferred,
         DeferredToolRequests,
         DeferredToolResults,
         ModelMessage,
         RunContext,
         ToolApproved,
+        ToolDefinition,
         ToolDenied,
     )
-    from pydantic_ai.capabilities import HandleDeferredToolCalls
+    from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
     from pydantic_ai.exceptions import ToolFailed
     from pydantic_ai.messages import ToolCallPart, UserContent
 except ImportError as error:
@@ -91,8 +94,11 @@ async def run(
         if not isinstance(result.output, DeferredToolRequests):
             return result
         paused = _Paused(messages=result.all_messages(), requests=result.output)
+    reporting: _Reporting[Deps] = _Reporting(desk)
+    how["capabilities"] = [*(how.get("capabilities") or ()), reporting]
     while True:
-        results = await _results(paused.requests, pausing, timeout, saved=paused.model_dump_json())
+        reporting.endings = await _endings(paused.requests, pausing, timeout, saved=paused.model_dump_json())
+        results = _results(paused.requests, reporting.endings)
         result = await agent.run(message_history=paused.messages, deferred_tool_results=results, **how)
         if not isinstance(result.output, DeferredToolRequests):
             return result
@@ -117,9 +123,12 @@ def inline(
         name = key or context.run_id
         if name is None:
             raise ValueError("This run has no id: give inline() a key.")
-        return await _results(requests, Run(desk, name, options, approvals), timeout)
+        endings = await _endings(requests, Run(desk, name, options, approvals), timeout)
+        reporting.endings.update(endings)
+        return _results(requests, endings)
 
-    return HandleDeferredToolCalls(handler=handle)
+    reporting = _Inline(handler=handle, desk=desk)
+    return reporting
 
 
 async def ask_human(question: str, choices: list[str] | None = None, replaces: str | None = None) -> str:
@@ -160,15 +169,67 @@ def asks(
     return CallDeferred(metadata=described(prompt, choices=choices, form=form, context=context))
 
 
-async def _results(
+@dataclass
+class _Reporting(AbstractCapability[Deps]):
+    """Reports what came of each call that was executed because a person approved it; `endings` are by call id."""
+
+    desk: Desk
+    endings: dict[str, Ending] = field(default_factory=dict)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Deps],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: Any,
+        handler: Callable[[Any], Awaitable[Any]],
+    ) -> Any:
+        """Execute a tool, and report its result or its error."""
+        del ctx, tool_def
+        return await _reported(self.desk, self.endings.get(call.tool_call_id), handler(args))
+
+
+@dataclass
+class _Inline(HandleDeferredToolCalls[Any]):
+    """The same for calls that are deferred and executed in one run."""
+
+    desk: Desk
+    endings: dict[str, Ending] = field(default_factory=dict)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: Any,
+        handler: Callable[[Any], Awaitable[Any]],
+    ) -> Any:
+        """Execute a tool, and report its result or its error."""
+        del ctx, tool_def
+        return await _reported(self.desk, self.endings.get(call.tool_call_id), handler(args))
+
+
+async def _reported(desk: Desk, ending: Ending | None, running: Awaitable[Any]) -> Any:
+    if ending is None or ending.action is None or ending.question is None:
+        return await running
+    return await reported(desk, ending.question.id, running, pauses=(ApprovalRequired, CallDeferred))
+
+
+async def _endings(
     requests: DeferredToolRequests, run: Run, timeout: Span | None, *, saved: str | None = None
-) -> DeferredToolResults:
-    """Ask about every deferred call, wait for all, and return the results by call id."""
+) -> dict[str, Ending]:
+    """Ask about every deferred call, wait for all, and return how each ended, by call id."""
     about = requests.metadata
     pauses = [_question(call, about.get(call.tool_call_id)) for call in requests.calls]
     pauses += [_approval(call, about.get(call.tool_call_id), run) for call in requests.approvals]
     asked = await run.ask_all([replace(pause, call=pause.id) for pause in pauses], saved=saved)
-    endings = await run.collect(asked, timeout=timeout)
+    return await run.collect(asked, timeout=timeout)
+
+
+def _results(requests: DeferredToolRequests, endings: Mapping[str, Ending]) -> DeferredToolResults:
+    about = requests.metadata
     return DeferredToolResults(
         calls={
             call.tool_call_id: _result(endings[call.tool_call_id], about.get(call.tool_call_id))

@@ -38,6 +38,16 @@ def cast_votes(question: Question, events: Iterable[Event]) -> tuple[CastVote, .
     return tuple(sorted(found, key=lambda vote: vote.at))
 
 
+def with_votes_told(question: Question, events: Iterable[Event]) -> Question:
+    """The question with what each person voted, from its history."""
+    said = {vote.by: vote for vote in cast_votes(question, events)}
+    votes = (
+        replace(vote, value=said[vote.by].value, reason=said[vote.by].reason) if vote.by in said else vote
+        for vote in question.votes
+    )
+    return replace(question, votes=tuple(votes))
+
+
 def outdated_approvals(question: Question, events: Iterable[Event]) -> tuple[str, ...]:
     """Who approved before the asker's last reply: their vote does not count any more, and they must approve again."""
     if not question.replied or not question.takes_votes or question.outcome is not None:
@@ -171,6 +181,34 @@ def are_enough(question: Question, people: Collection[str], groups: Mapping[str,
         ([name for name in names if _is_known(name, groups)], count) for names, count in _counts(question)
     ]
     return all(len(there.intersection(_people(names, groups) or ())) >= count for names, count in named)
+
+
+def is_left_to_somebody(
+    question: Question, groups: Mapping[str, Collection[str]], everybody: Collection[str] | None
+) -> bool:
+    """Whether somebody has a question in their inbox, now or when they stop snoozing it.
+
+    `groups` are the people of each group, and `everybody` is who sees a question that names nobody; None is anybody.
+    """
+    people = _people(question.audience, groups) if question.audience else everybody
+    return people is None or not set_aside_for_good(question) | {question.asker} >= set(people)
+
+
+def is_stranded(
+    question: Question,
+    followed: Question | None,
+    groups: Mapping[str, Collection[str]],
+    everybody: Collection[str] | None,
+) -> bool:
+    """Whether a pending question is in nobody's inbox, and no time will change that.
+
+    `followed` is the question that it follows; see `is_left_to_somebody` for the rest.
+    """
+    if question.due_at is not None or question.closes_at is not None:
+        return False
+    if question.follows is not None:
+        return followed is None or followed.outcome is not None or followed.follows is not None
+    return not is_left_to_somebody(question, groups, everybody)
 
 
 def set_aside_for_good(question: Question) -> frozenset[str]:

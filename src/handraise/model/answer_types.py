@@ -30,6 +30,15 @@ class Typed(Generic[T]):
 
     form: AnyForm
     read: Callable[[Json], T]
+    name: str
+
+    def takes(self, value: Json) -> bool:
+        """Whether the type can take this answer."""
+        try:
+            self.read(value)
+        except AnswerTypeMismatch:
+            return False
+        return True
 
 
 def form_from(source: FormSource) -> AnyForm:
@@ -64,6 +73,27 @@ def typed(into: type[T]) -> Typed[T]:
     return _validated(into, simple_form_from_schema(_schema_of(into), "into"))
 
 
+def unreadable(reading: Typed[Any], form: AnyForm) -> Problem | None:
+    """What a form lets people answer although the asker's own type cannot take it."""
+    match form:
+        case Choice():
+            samples: list[tuple[Json, str]] = [(option.id, repr(option.label)) for option in form.options]
+        case MultiChoice():
+            samples = [([option.id], repr(option.label)) for option in form.options]
+        case Confirm():
+            samples = [(True, "yes"), (False, "no")]
+        case _:
+            return None
+    wrong = [name for value, name in samples if not reading.takes(value)]
+    if not wrong:
+        return None
+    shown = ", ".join(wrong[:_SHOWN_OPTIONS]) + (", …" if len(wrong) > _SHOWN_OPTIONS else "")
+    return Problem("into", f"{reading.name} cannot take the answer {shown}: give a type that fits the form")
+
+
+_SHOWN_OPTIONS = 5
+
+
 def python_value(form: AnyForm, value: Json) -> Any:
     """What `ask` returns without `into`: the canonical value, or a `Decision` about an action."""
     return decision_of(form, value) if isinstance(form, Approval) else value
@@ -87,7 +117,7 @@ def _validated(into: Any, form: AnyForm, members: Mapping[str, Enum] = MappingPr
                 [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
             ) from error
 
-    return Typed(form, read)
+    return Typed(form, read, getattr(into, "__name__", str(into)))
 
 
 def _schema_of(into: Any) -> Schema:

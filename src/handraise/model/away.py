@@ -60,9 +60,10 @@ def deputies_for(draft: Draft, away: Mapping[str, Away]) -> tuple[str, ...]:
     """The deputies who are asked besides the recipients of a question, each once and in order.
 
     A recipient counts if they are named, not if they are only in a group. The asker is never a deputy. If the
-    policy decides who answers, nobody can answer for them, so there are none.
+    policy decides who answers, nobody can answer for them, so there are none. Nor are there any at high risk: an
+    administrator who sets somebody away could name themselves.
     """
-    if draft.policy_decides_who:
+    if draft.policy_decides_who or draft.risk == "high":
         return ()
     found = dict.fromkeys(_deputies(draft.recipients, away))
     return tuple(name for name in found if name != draft.asker and name not in draft.recipients)

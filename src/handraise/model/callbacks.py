@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from handraise.model.json_values import Json
 from handraise.model.problems import Problem
 from handraise.model.webhook_signatures import secret_bytes
 
@@ -34,18 +33,6 @@ class Callback:
     secret: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceCallback(Callback):
-    """A service that a channel of the server tells in the service's own way. Only that channel makes one, and reads `details`.
-
-    It has no secret: the channel has its own credentials.
-    """
-
-    secret: str = field(default="", repr=False, init=False)
-    channel: str = field(kw_only=True)
-    details: Mapping[str, Json] = field(kw_only=True, repr=False)
-
-
 def callback_place(callback: Callback) -> str | None:
     """The host and port that are called, as in `agent.example:443`; None if the URL makes no sense."""
     found = _URL.fullmatch(callback.url) if len(callback.url) <= _LONGEST_URL else None
@@ -64,7 +51,5 @@ def callback_problems(callback: object) -> Iterator[Problem]:
     if type(callback.url) is not str or callback_place(callback) is None:
         wanted = "expected https://, a host, and a path in ASCII, without a user, a fragment or spaces"
         yield Problem("callback.url", f"{wanted}; at most {_LONGEST_URL} characters")
-    if isinstance(callback, ServiceCallback):
-        return
     if type(callback.secret) is not str or secret_bytes(callback.secret) is None:
         yield Problem("callback.secret", "expected whsec_ and 24 to 64 random bytes in Base64")

@@ -39,8 +39,8 @@ def _items(raw: Json) -> Iterable[Json]:
 
 
 def _option(item: Json) -> Option | None:
-    if isinstance(item, str):
-        item = _parsed(item)
+    if isinstance(item, str) and isinstance(parsed := _parsed(item), dict):
+        return _option(parsed) or Option(id=item.strip(), label=item.strip())
     if isinstance(item, dict):
         label = next((text for key in _LABEL_KEYS if (text := _text(item.get(key)))), "")
         if not label:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from handraise.model.callbacks import Callback, ServiceCallback, callback_place
+from handraise.model.callbacks import Callback, callback_place
 from handraise.model.json_values import Json, digest
 from handraise.model.questions import Question, Ref
 
@@ -130,7 +130,7 @@ def callback_delivery(question: Question, callback: Callback) -> Delivery:
         id=callback_id(question.ref),
         question_id=question.id,
         recipient=question.asker,
-        channel=callback_channel(callback),
+        channel=CALLBACK_CHANNEL,
         to=callback_destination(callback),
         reason=CALLBACK,
         rate_limit_key=callback_rate_limit_key(callback),
@@ -146,15 +146,8 @@ def callback_id(ref: Ref) -> str:
     return digest(["handraise callback", *ref])[:32]
 
 
-def callback_channel(callback: Callback) -> str:
-    """The channel that makes a callback."""
-    return callback.channel if isinstance(callback, ServiceCallback) else CALLBACK_CHANNEL
-
-
 def callback_destination(callback: Callback) -> dict[str, Json]:
     """A callback as the address that its channel reads."""
-    if isinstance(callback, ServiceCallback):
-        return {**callback.details, "url": callback.url}
     return {"url": callback.url, "secret": callback.secret}
 
 

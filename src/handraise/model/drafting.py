@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, TypedDict, assert_never, get_args
+from typing import Any, Literal, TypedDict, assert_never, get_args
 
 import pydantic
 
-from handraise.model.answer_types import FormSource, form_from
+from handraise.model.answer_types import FormSource, Typed, form_from, unreadable
 from handraise.model.attachments import MAX_FILE_BYTES, Attachment, accept_problem, list_problems
 from handraise.model.callbacks import Callback, callback_problems
 from handraise.model.durations import Span, seconds_of
@@ -45,7 +45,8 @@ from handraise.model.json_values import (
     json_problems,
     text_problem,
 )
-from handraise.model.people import ANYONE, GROUP
+from handraise.model.lookalike_names import misleading_tool
+from handraise.model.people import ANYONE, GROUP, reserved_for
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Replies, drafted
 from handraise.model.timelines import Timeline, steps_of
@@ -272,6 +273,16 @@ def _unknown_option(name: str) -> str:
     return f"post() and ask() do not take {name!r}" + (f": did you mean {near[0]!r}?" if near else ".")
 
 
+def check_into(reading: Typed[Any], options: QuestionOptions) -> None:
+    """Raise `InvalidQuestion` if people could give an answer that the asker's own type does not take."""
+    try:
+        form, _ = _form(options, Limits())
+    except (TypeError, ValueError):
+        return  # the form itself is wrong, which is said when it is posted
+    if (problem := unreadable(reading, form)) is not None:
+        raise InvalidQuestion([problem])
+
+
 def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[Problem]]:
     """The form, and why it cannot be asked."""
     if "choices" in options and "form" in options:
@@ -381,9 +392,14 @@ def _name_problems(draft: Draft, limits: Limits) -> Sequence[Problem]:
     """What is wrong with the parts that every question has."""
     return (
         *_text_problems("prompt", draft.prompt, limits.prompt),
-        *_text_problems("asker", draft.asker, limits.name),
+        *(_text_problems("asker", draft.asker, limits.name) or _asker_problems(draft.asker)),
         *_text_problems("workspace", draft.workspace, limits.name),
     )
+
+
+def _asker_problems(name: str) -> Sequence[Problem]:
+    why = reserved_for(name)
+    return [Problem("asker", f"{name!r} is no agent: {why}")] if why else ()
 
 
 def _quorum_problems(draft: Draft, limits: Limits) -> Sequence[Problem]:
@@ -550,7 +566,12 @@ def _field_problems(fields: Sequence[Field], path: str, limits: Limits) -> Itera
 
 
 def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Problem]:
-    yield from _text_problems(f"{path}.action.tool", form.action.tool, limits.name)
+    tool = list(_text_problems(f"{path}.action.tool", form.action.tool, limits.name))
+    yield from tool
+    if not tool and (why := misleading_tool(form.action.tool)):
+        yield Problem(
+            f"{path}.action.tool", f"{why}, so that a policy or a person could take it for another tool"
+        )
     arguments = list(_json_problems(f"{path}.action.arguments", form.action.arguments, limits))
     yield from arguments
     if not arguments and form.digest != form.action.digest:

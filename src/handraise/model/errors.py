@@ -109,7 +109,8 @@ class KeyConflict(HandraiseError, ValueError):
             )
             text = (
                 f"The {name} already names a different question. What differs:{parts}\n"
-                'Post the same question again, choose another key, or take the stored one with if_exists="keep".'
+                "Post the same question again, or choose another key. In Python, post() and ask() take the stored one with "
+                'if_exists="keep".'
             )
         super().__init__(text)
 
@@ -247,15 +248,27 @@ class ApprovalTakenBack(NotApproved):
 
 
 class AlreadyConsumed(HandraiseError):
-    """The approval has already been used. Whether the action was executed is unknown: find out before you ask again."""
+    """The approval has already been used. `report` says what came of the action, if that was reported.
+
+    Without a report it is unknown whether the action was executed: find out before you ask again.
+    """
 
     code = "already_consumed"
 
-    def __init__(self, question_id: str) -> None:
+    def __init__(self, question_id: str, report: Report | None = None) -> None:
         self.question_id = question_id
+        self.report = report
+        if report is None:
+            what = "Whether it was executed is unknown: find out before you ask for another approval."
+        elif report.ok:
+            what = f"It worked, and this was reported: {report.text}"
+        else:
+            what = (
+                f"It failed, and this was reported: {report.text}\n"
+                "Find out what it did before you ask for another approval."
+            )
         super().__init__(
-            f"The approval of question {question_id!r} has already been used, and an action is executed at most "
-            "once. Whether it was executed is unknown: find out before you ask for another approval."
+            f"The approval of question {question_id!r} has already been used, and an action is executed at most once. {what}"
         )
 
 
@@ -546,13 +559,13 @@ class UnsafeStore(HandraiseError, RuntimeError):
 
 
 class SchemaMismatch(HandraiseError, RuntimeError):
-    """The database's schema belongs to another release of Handraise."""
+    """The database's schema belongs to another release, or another build, of Handraise."""
 
     code = "schema_mismatch"
 
 
 class UnknownAddress(HandraiseError, ValueError):
-    """No backend understands this address."""
+    """No backend understands this address, or there is none."""
 
     code = "unknown_address"
 
@@ -564,7 +577,7 @@ class UnknownAddress(HandraiseError, ValueError):
     ) -> None:
         # The part before an @ may hold a password, and errors end up in logs.
         self.address = re.sub(r"//[^@/]*@", "//…@", address)
-        super().__init__(f"No backend understands {self.address!r}. {use}")
+        super().__init__(f"No backend understands {self.address!r}. {use}" if address else use)
 
 
 class MissingExtra(HandraiseError, ImportError):

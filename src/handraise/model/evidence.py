@@ -55,15 +55,53 @@ def why_too_weak(question: Question, evidence: str | None, *, refuses: bool = Fa
 
     If the evidence is None, a program with access to the store vouches for the person. So does a session that
     began on the command line: its user can also open the store. If the policy requires a passkey, only a passkey will do,
-    but a person who `refuses`, so that nothing is approved, needs no more than a session.
+    but a person who `refuses`, so that nothing is approved, needs no more than a session, whoever vouched for it. If several
+    people must agree, nobody agrees in a session that somebody else could have opened: one person could be two of them.
     """
     form = question.form
     is_risky = isinstance(form, Approval) and form.risk == "high"
     if question.evidence == "passkey" and not refuses and not (evidence or "").startswith(PASSKEY):
         return NEEDS_PASSKEY
-    if not (is_risky or question.evidence) or evidence is None or evidence in _STRONG:
+    is_vouched = (evidence or "").startswith((VOUCHED, PASSKEY_VOUCHED))
+    if refuses and is_vouched:
         return None
-    why = "the action is of high risk" if is_risky else "the policy requires that you sign in"
+    several = is_vouched and needs_several(question)
+    if not (is_risky or question.evidence or several) or evidence is None:
+        return None
+    if is_risky:
+        why = "the action is of high risk"
+    else:
+        why = "the policy requires that you sign in" if question.evidence else "several people must agree"
+    return _weakness(evidence, why)
+
+
+def needs_several(question: Question) -> bool:
+    """Whether more than one person must agree."""
+    return question.quorum > 1 or sum(need.count for need in question.needs) > 1
+
+
+def check_may_widen(question: Question, responder: Responder, evidence: str | None) -> None:
+    """Raise `PermissionDenied` if this person may not say who else decides, because somebody else could have opened the session.
+
+    That one could name themselves, and agree.
+    """
+    if (evidence or "").startswith((VOUCHED, PASSKEY_VOUCHED)):
+        check_evidence(question, responder, evidence)
+
+
+def check_may_administer(person: str, evidence: str) -> None:
+    """Raise `PermissionDenied` if this evidence is too weak to change a workspace.
+
+    It must be as strong as for an action of high risk: whoever changes the rules decides about every action.
+    """
+    if why := _weakness(evidence, "this changes the workspace"):
+        raise PermissionDenied(person, why)
+
+
+def _weakness(evidence: str, why: str) -> str | None:
+    """Why this evidence is not enough, after the reason why it must be strong; None if it is strong."""
+    if evidence in _STRONG:
+        return None
     if evidence.startswith(PASSKEY_VOUCHED):
         maker = evidence.removeprefix(PASSKEY_VOUCHED)
         if maker.startswith(OPERATOR):

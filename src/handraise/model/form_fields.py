@@ -46,7 +46,9 @@ class Option(FormPart):
 
 
 def options_of(options: Sequence[Option | str]) -> tuple[Option, ...]:
-    """Options from options or plain texts; a plain text is its own id."""
+    """Options from options or plain texts; a plain text is its own id. A list in the place of one option is taken too."""
+    if len(options) == 1 and isinstance(options[0], (list, tuple)):
+        options = options[0]
     return tuple(Option.model_validate(option) for option in options)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
 from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
@@ -25,6 +26,12 @@ MAX_INTEGER = 2**53 - 1
 
 _MOST_DIGITS, _MOST_ZEROS = 21, 6
 """Beyond these numbers of digits or zeros, JavaScript writes a number with an exponent."""
+
+
+def not_json(value: object) -> str:
+    """What to tell a program that gave a value which JSON does not have."""
+    hint = ": write its isoformat()" if isinstance(value, (date, time)) else ""
+    return f"{type(value).__name__} is not JSON{hint}"
 
 
 def canonical_json(value: Json) -> str:
@@ -51,7 +58,7 @@ def canonical_json(value: Json) -> str:
         return int.__repr__(value) if abs(value) <= MAX_INTEGER else _number_text(_exact(value))
     if isinstance(value, float):
         return _number_text(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    raise TypeError(not_json(value))
 
 
 def _utf_16(name: str) -> bytes:
@@ -139,4 +146,4 @@ def json_problems(value: Json, path: str, *, depth: int) -> Iterator[Problem]:
                     continue  # no path can name the values below it
                 yield from json_problems(item, f"{path}.{name}" if path else name, depth=depth - 1)
         case _:
-            yield Problem(path, f"{type(value).__name__} is not JSON")
+            yield Problem(path, not_json(value))

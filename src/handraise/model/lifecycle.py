@@ -435,9 +435,15 @@ def _handed_over(question: Question, move: Move, now: datetime) -> tuple[Questio
 
 
 def _set_aside(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind]:
-    others = (each for each in question.aside if each.person != move.by)
-    aside = sorted((*others, Aside(move.by, move.until)), key=lambda each: each.person)
-    return replace(question, aside=tuple(aside)), EventKind.SET_ASIDE
+    return with_aside(question, move.by, move.until), EventKind.SET_ASIDE
+
+
+def with_aside(question: Question, person: str, until: datetime | None = None) -> Question:
+    """The question after a person has set it aside, until a time or for good."""
+    others = (each for each in question.aside if each.person != person)
+    return replace(
+        question, aside=tuple(sorted((*others, Aside(person, until)), key=lambda each: each.person))
+    )
 
 
 def _put_back(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind] | None:
@@ -475,18 +481,18 @@ def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] |
     """Return the question after its next due step and the kind of its event, or None if nothing is due."""
     if question.due_at is None or question.due_at > now:
         return None
-    step = question.next_step
-    # Steps that are put off meanwhile are not taken.
-    later = question if question.is_paused else replace(question, steps_taken=question.steps_taken + 1)
+    # At its end, the steps that nobody took in time are left out.
+    step = question.next_step if is_open(question, now) else question.steps[-1]
+    later = replace(question, steps_taken=question.steps_taken + 1, stepped_at=now)
     match step.do:
         case "remind":
-            return replace(later, stepped_at=now), EventKind.REMINDED
+            return later, EventKind.REMINDED
         case "escalate":
-            return replace(later, stepped_at=now), EventKind.ESCALATED
+            return later, EventKind.ESCALATED
         case "expire":
-            return _ended(later, Status.EXPIRED, {}, now), EventKind.EXPIRED
+            return _ended(question, Status.EXPIRED, {}, now), EventKind.EXPIRED
         case "default":
-            return _ended(later, Status.ANSWERED, step.record or {}, now), EventKind.ANSWERED
+            return _ended(question, Status.ANSWERED, step.record or {}, now), EventKind.ANSWERED
 
 
 def expire(question: Question, now: datetime) -> tuple[Question, EventKind]:

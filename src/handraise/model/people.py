@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from handraise.model.errors import PermissionDenied
 from handraise.model.json_values import text_problem
+from handraise.model.lookalike_names import misleading
 from handraise.model.questions import Question
 from handraise.model.rulings import POLICY
 
@@ -59,20 +60,29 @@ def _named(name: str) -> Responder:
 def _checked(responder: Responder) -> Responder:
     if not responder.id.strip():
         raise PermissionDenied(responder.id, "an answer needs the name of the person who gives it")
-    if responder.id == ANYONE:
-        raise PermissionDenied(responder.id, "that name means anyone, and only a person can answer")
-    if responder.id.startswith(GROUP):
-        raise PermissionDenied(responder.id, "a group cannot answer, only one of its people can")
-    if responder.id.startswith(POLICY):
-        raise PermissionDenied(responder.id, "that name is reserved for the rules of a policy")
-    if responder.id.startswith(OPERATOR):
-        raise PermissionDenied(responder.id, "that name is reserved for users of the command line")
-    if key_prefix(responder.id):
-        raise PermissionDenied(responder.id, "that name is reserved for programs")
+    if reserved := reserved_for(responder.id):
+        raise PermissionDenied(responder.id, reserved)
     for name in (responder.id, *responder.groups):
         if len(name) > _LONGEST or text_problem(name):
             raise PermissionDenied(responder.id[:_LONGEST], "that is not a name a person could have")
+    if misleading(responder.id):
+        raise PermissionDenied(responder.id, "that name could be taken for another one")
     return responder
+
+
+def reserved_for(name: str) -> str | None:
+    """What a name stands for that neither a person nor an agent can be, or None."""
+    if name == ANYONE:
+        return "that name means anyone, and only a person can answer"
+    if name.startswith(GROUP):
+        return "a group cannot answer, only one of its people can"
+    if name.startswith(POLICY):
+        return "that name is reserved for the rules of a policy"
+    if name.startswith(OPERATOR):
+        return "that name is reserved for users of the command line"
+    if key_prefix(name):
+        return "that name is reserved for programs"
+    return None
 
 
 def may_respond(question: Question, responder: Responder) -> bool:

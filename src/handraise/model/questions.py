@@ -16,7 +16,7 @@ from handraise.model.json_values import Json, canonical_json, digest
 from handraise.model.outcomes import Answered, Outcome, Status, outcome_of
 from handraise.model.reports import Report
 from handraise.model.rulings import Ruling
-from handraise.model.timelines import Step, Timeline, gaps_of, timeline_of
+from handraise.model.timelines import Step, Timeline, gap_before, timeline_of
 
 T = TypeVar("T", bound="Draft")
 
@@ -32,10 +32,16 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One person's accepted answer if several people must agree. Equal ballots agree."""
+    """One person's accepted answer if several people must agree. Equal ballots agree.
+
+    `Desk.get` gives the `value` and the `reason` of each vote once the question has ended. The value of somebody who
+    declined or sent the question back is None.
+    """
 
     by: str
     ballot: str = field(repr=False)
+    value: Json = field(default=None, repr=False, compare=False)
+    reason: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,32 +346,28 @@ class Question(Draft):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it expires or takes its default, or None. Steps of its timeline that are done late delay this."""
+        """When it expires or takes its default, or None. Nothing delays this."""
         if not self.steps or not self.steps[-1].ends:
             return None
-        return self._when(len(self.steps) - 1)
+        return self.asked_at + self.steps[-1].after
 
     @property
     def due_at(self) -> datetime | None:
         """When the timeline's next step is due, or None."""
         if self.status is not Status.PENDING or self.steps_taken >= len(self.steps):
             return None
+        end = self.expires_at
         if self.is_paused:
-            return self.expires_at
-        return self._when(self.steps_taken)
+            return end
+        due = self.asked_at + self.steps[self.steps_taken].after
+        if self.stepped_at is not None:
+            due = max(due, self.stepped_at + gap_before(self.steps, self.steps_taken))
+        return due if end is None else min(due, end)
 
     @property
     def next_step(self) -> Step:
         """The timeline's next step. While the timeline is paused, only the last one is taken."""
         return self.steps[-1 if self.is_paused else self.steps_taken]
-
-    def _when(self, place: int) -> datetime:
-        """When this step is due, as far as is known now."""
-        planned = self.asked_at + self.steps[place].after
-        if self.stepped_at is None:
-            return planned
-        last = min(self.steps_taken, len(self.steps) - 1) - 1
-        return max(planned, self.stepped_at + sum(gaps_of(self.steps)[last:place], timedelta()))
 
 
 _DEFINED: Mapping[str, Callable[[Draft], Json]] = {

@@ -24,6 +24,18 @@ RECEIPT_USE = "receipt:"
 _LONGEST_EVIDENCE = 200
 
 
+def receipt_use_problem(name: str) -> str | None:
+    """Why somebody may not name their request or the use of a receipt so; None if they may.
+
+    A request that could pass for the use of a receipt would make two executions out of one approval.
+    """
+    return (
+        f"begins with {RECEIPT_USE!r}, as only the uses of receipts do"
+        if name.startswith(RECEIPT_USE)
+        else None
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class UsableApproval:
     """An approval that could be used now: the time by the store's clock, and when it ends, if it does by itself."""

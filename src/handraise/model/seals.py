@@ -101,6 +101,10 @@ class HeadMark(NamedTuple):
         return f"{self.number}:{self.digest.hex()}"
 
 
+LOST_HEAD = HeadMark(0, b"")
+"""Stands for the last signed seal if it is not known any more. The first seal has the number 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """A hold: nothing of a workspace, or of one question, is removed or erased until it is lifted."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from handraise.model.agreement import is_left_to_somebody
 from handraise.model.drafting import Limits, recipient_problems
 from handraise.model.errors import CannotShare
 from handraise.model.lifecycle import TAKEN_FOR
@@ -42,13 +43,20 @@ def _people_problems(
         yield Problem("people", "the policy needs certain people here: bring others in, but stay")
 
 
-def check_aside(question: Question, person: str, until: datetime | None) -> None:
-    """Raise `CannotShare` if nobody would be left, or if a time has no time zone."""
+def check_aside_until(until: datetime | None) -> None:
+    """Raise `CannotShare` if a time has no time zone."""
     if until is not None and until.tzinfo is None:
         raise CannotShare([Problem("until", "give a time with a time zone")])
-    others = [name for name in question.eligible if name != person]
-    if until is None and question.eligible and not others:
-        raise CannotShare([Problem("person", "nobody else may answer this: hand it over, or decline it")])
+
+
+def check_left(
+    question: Question, groups: Mapping[str, Collection[str]], everybody: Collection[str] | None
+) -> None:
+    """Raise `CannotShare` if a question, as it would be set aside for good, is in nobody's inbox. See `is_left_to_somebody`."""
+    if not is_left_to_somebody(question, groups, everybody):
+        raise CannotShare(
+            [Problem("person", "nobody else has this in their inbox: hand it over, snooze it, or decline it")]
+        )
 
 
 def may_be_several(question: Question) -> bool:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import pairwise
 from typing import Literal
 
 from handraise.model.durations import Span, WorkingSpan, timeline_span_of
@@ -17,7 +16,7 @@ Deed = Literal["remind", "escalate", "expire", "default"]
 
 
 SHORTEST_GAP = timedelta(minutes=10)
-"""The least time between a late step and the next one, unless the planned gap is shorter."""
+"""The least time between a late step and the next one, unless the planned gap is shorter or the timeline ends."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -38,8 +37,8 @@ class Timeline:
 
     All times count from when the question is asked: `Timeline(remind="10m", expire="2h")`. `remind` and
     `escalate` take one value or several. A step that is done late, after an outage, delays the following
-    ones: at least ten minutes are left for each, or the planned gap if that is shorter. `default` is the
-    answer that is recorded, marked as a default, when it expires.
+    ones: at least ten minutes are left for each, or the planned gap if that is shorter. Nothing delays `expire`: what is
+    left then is not done. `default` is the answer that is recorded, marked as a default, when it expires.
 
     Every time may count working hours: `remind="2 working hours"`, `expire="3 working days"`. What that comes to is
     decided when the question is posted, by the working hours of the first group that is asked, or of the workspace.
@@ -150,9 +149,9 @@ def _step(span: timedelta, do: Deed, to: tuple[str, ...] = (), record: dict[str,
     return Step(timedelta(seconds=span.total_seconds()), do, to, record, span.words)
 
 
-def gaps_of(steps: Sequence[Step]) -> Sequence[timedelta]:
-    """The least time that each step leaves people before the next one is done."""
-    return [min(later.after - step.after, SHORTEST_GAP) for step, later in pairwise(steps)]
+def gap_before(steps: Sequence[Step], place: int) -> timedelta:
+    """The least time between the step before this one, if that was late, and this one; the end never waits for it."""
+    return min(steps[place].after - steps[place - 1].after, SHORTEST_GAP)
 
 
 def timeline_of(steps: Sequence[Step]) -> Timeline | None:

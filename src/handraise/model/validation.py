@@ -364,7 +364,11 @@ def _check_approval(form: Approval, value: Json, path: str, problems: list[Probl
     if isinstance(decision, bool):
         decision = "approve" if decision else "deny"
     if decision not in ("approve", "deny"):
-        problems.append(Problem(_at(path, "decision"), 'expected "approve" or "deny"'))
+        problems.append(
+            Problem(
+                _at(path, "decision"), 'expected "approve" or "deny"; a reason is a part of its own, "reason"'
+            )
+        )
     reason = given.get("reason")
     if reason is not None and (not isinstance(reason, str) or len(reason) > MAX_TEXT):
         problems.append(Problem(_at(path, "reason"), f"expected a text of at most {MAX_TEXT} characters"))

@@ -1,7 +1,7 @@
 """Make text from an agent safe to show: nothing in it moves, hides, reorders or starts anything.
 
-Control characters, invisible characters, those that change the direction of writing, private and unassigned
-ones are shown as their code point, `‹U+202E›`; so are marks that pile up. Used for every screen, page, log
+Control characters, invisible characters, blanks other than the usual one, characters that change the direction of
+writing, private and unassigned ones are shown as their code point, `‹U+202E›`; so are marks that pile up. Used for every screen, page, log
 line and mail.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import unicodedata
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\U0001d159")
 """Letters and symbols that are invisible."""
 _SELECTORS = frozenset(
     map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]),
@@ -19,6 +19,25 @@ _SELECTORS = frozenset(
 _JOINER = "\u200d"
 _AS_PICTURE = "\ufe0f"
 """The one selector that is common: the character before it is shown as an emoji."""
+_SKINS = frozenset("🏻🏼🏽🏾🏿")
+_PERSONS = "👦👧👨👩🧑🧒"
+_ROLES = "⚕⚖✈🌾🍳🍼🎄🎓🎤🎨🏫🏭💻💼🔧🔬🚀🚒🦯🦰🦱🦲🦳🦼🦽"
+_OF_EITHER_SEX = (
+    "⛹🏃🏄🏊🏋🏌👮👯👰👱👳👷💁💂💆💇🕵🙅🙆🙇🙋🙍🙎🚣🚴🚵🚶🤦🤵🤷🤸🤹🤼🤽🤾🦸🦹🧍🧎🧏🧔🧖🧗🧘🧙🧚🧛🧜🧝🧞🧟"
+)
+_JOINED = frozenset(
+    {first + second for first in _PERSONS for second in _PERSONS + _ROLES + "❤🤝"}
+    | {first + second for first in "❤💋🤝" for second in _PERSONS}
+    | {first + second for first in _OF_EITHER_SEX for second in "♀♂"}
+    | {first + "➡" for first in "♀♂🏃🚶🧎🦯🦼🦽"}
+    | {
+        first + second
+        for first, second in zip(
+            "❤🏳🏳🏴👁❤❤😮😵😶🐕🐈🐦🐦🐻🍋🍄⛓🙂🙂", "💋🌈⚧☠🗨🔥🩹💨💫🌫🦺⬛⬛🔥❄🟩🟫💥↔↕", strict=True
+        )
+    }
+)
+"""Every two emoji that Unicode joins to one. Between any others a joiner is invisible."""
 _KEYCAP = "\u20e3"
 _OTHER_PICTURES = frozenset("©®‼⁉ℹ↔◽◾〰〽")
 """Emoji that Unicode does not count as symbols, or that are among its letters."""
@@ -40,7 +59,9 @@ def visible_line(text: str) -> str:
     for place, each in enumerate(text):
         category = unicodedata.category(each)
         marks = marks + 1 if category in ("Mn", "Me") else 0
-        if each == "\t":
+        if each == " ":
+            shown.append(each)
+        elif each == "\t":
             shown.append("    ")
         elif (each == _JOINER and _joins_pictures(text, place)) or (
             each == _AS_PICTURE and _follows_picture(text, place)
@@ -56,9 +77,9 @@ def visible_line(text: str) -> str:
 def _joins_pictures(text: str, place: int) -> bool:
     """Whether a joiner is between two emoji and makes them one: a family, a flag."""
     before, after = text[max(0, place - 1) : place], text[place + 1 : place + 2]
-    if before == _AS_PICTURE or (before and unicodedata.category(before) == "Sk"):
+    if before == _AS_PICTURE or before in _SKINS:
         before = text[max(0, place - 2) : place - 1]
-    return all(side and unicodedata.category(side) == "So" for side in (before, after))
+    return before + after in _JOINED
 
 
 def _follows_picture(text: str, place: int) -> bool:

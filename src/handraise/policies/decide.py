@@ -104,6 +104,10 @@ class CompiledPolicy:
         facts = _Facts(draft, now.astimezone(self._zone))
         return {name: getattr(facts, name) for name in names}
 
+    def may_take_long(self, draft: Draft) -> bool:
+        """Whether a decision about this question waits for another process, so that an event loop must not make it."""
+        return self._selection(draft).expressions.may_take_long
+
     def decide(self, draft: Draft, now: datetime) -> Verdict:
         """What the policy decides about a question that is posted now.
 
@@ -131,19 +135,25 @@ class CompiledPolicy:
         return verdict
 
     def _selection(self, draft: Draft) -> _Selection:
-        """The rules that can match a question about its tool, of its agent. Only an approval can be allowed."""
-        tool, agent, is_approval = _tool(draft), draft.asker, isinstance(draft.form, Approval)
+        """The rules that can match a question about its tool, of its agent.
+
+        Only an approval can be allowed, and one of high risk only if the operator says so.
+        """
+        tool, agent = _tool(draft), draft.asker
+        may_allow = isinstance(draft.form, Approval) and (
+            draft.form.risk != "high" or self.policy.allow_high_risk
+        )
         key = (
             tool if ("tool", tool) in self._named else None,
             agent if ("agent", agent) in self._named else None,
-            is_approval,
+            may_allow,
         )
         if key not in self._selections:
             known = {None, ("tool", tool), ("agent", agent)}
             rules = [
                 rule
                 for rule, name in self._indexed
-                if name in known and (is_approval or rule.effect != "allow")
+                if name in known and (may_allow or rule.effect != "allow")
             ]
             expressions = Expressions([rule.when for rule in rules])
             recurring: dict[tuple[Any, ...], Verdict] | None = (
@@ -173,6 +183,13 @@ class CompiledPolicy:
             return Verdict(replace(ruling, names_people=required.replaces), required=required)
         allowing = (rule for rule in enforced if rule.effect == "allow" and rule.digest not in self.suspended)
         return Verdict(ruling, allow=next(allowing, None))
+
+    def allowing(self, ruling: Ruling) -> Rule | None:
+        """The rule that allows a question with this ruling while few of its spot checks wait; None if no count matters."""
+        if ruling.ending is None:
+            return None
+        rules = (rule for rule in self.policy.rules if rule.digest == ruling.ending.rule)
+        return next((rule for rule in rules if rule.then.allow and rule.then.allow.check), None)
 
     def apply(self, draft: Draft, now: datetime, draw: Callable[[], float]) -> Draft:
         """The question as the policy changes it, with its ruling.

@@ -18,6 +18,7 @@ from handraise.model.people import ANYONE, GROUP
 from handraise.model.problems import Problem
 from handraise.model.questions import RequiredEvidence
 from handraise.model.rulings import POLICY, Effect, RuleMode
+from handraise.model.unknown_fields import unknown_field
 
 MAX_RULES = 500
 MAX_EXPRESSION = 2_000
@@ -104,9 +105,13 @@ class Require(PolicyPart):
 
 
 class Allow(PolicyPart):
-    """The action is approved at once. `check` is the share of such questions that still goes to people."""
+    """The action is approved at once. `check` is the share of such questions that still goes to people.
+
+    While `outstanding` of these checks wait, all of its questions go to people.
+    """
 
     check: Annotated[float, pydantic.Field(ge=0, le=1)] = 0.0
+    outstanding: Annotated[int, pydantic.Field(ge=1, le=1_000)] = 10
 
 
 class Then(PolicyPart):
@@ -175,10 +180,12 @@ class Policy(PolicyPart):
     """The rules of a workspace, and the time zone of `hour` and `weekday` in their expressions.
 
     With `close_orphans`, a question is withdrawn after nobody has waited for its answer for this long.
+    Only with `allow_high_risk` can a rule allow an action of high risk without a person; only the operator can store that.
     """
 
     time_zone: str = "UTC"
     close_orphans: Seconds | None = None
+    allow_high_risk: bool = False
     rules: Annotated[tuple[Rule, ...], pydantic.Field(max_length=MAX_RULES)] = ()
 
     @pydantic.field_validator("time_zone")
@@ -189,6 +196,11 @@ class Policy(PolicyPart):
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError(f"{name!r} is not a time zone: write one such as 'Europe/Berlin'") from None
         return name
+
+    @property
+    def allows(self) -> bool:
+        """Whether a rule approves actions without a person."""
+        return any(rule.effect == "allow" and rule.mode == "enforce" for rule in self.rules)
 
     def document(self) -> dict[str, Json]:
         """The policy as it is stored."""
@@ -204,7 +216,12 @@ def parse_policy(document: Any) -> Policy:
         policy = Policy.model_validate(document)
     except pydantic.ValidationError as error:
         problems = [
-            Problem(_path(document, each["loc"]), each["msg"].removeprefix("Value error, "))
+            Problem(
+                _path(document, each["loc"]),
+                unknown_field(Policy.model_json_schema(), each["loc"])
+                if each["type"] == "extra_forbidden"
+                else each["msg"].removeprefix("Value error, "),
+            )
             for each in error.errors()
         ]
         raise InvalidPolicy(problems) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, suppress
@@ -16,7 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, Unpack, overload
 from handraise.model.answer_types import python_value, typed
 from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
-from handraise.model.drafting import Limits, QuestionOptions, compose
+from handraise.model.drafting import Limits, QuestionOptions, check_into, compose
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
     AlreadySettled,
@@ -39,6 +40,7 @@ from handraise.model.questions import Draft, Question, Ref
 from handraise.model.replay import ENDINGS
 from handraise.model.standing_answers import SPOT_CHECK, StandingAnswer
 from handraise.model.thread_messages import ThreadMessage, messages_of, replied_to
+from handraise.model.visible import visible_line
 from handraise.ports.ambient_trace import current_traceparent
 from handraise.ports.attached_file import read_file
 from handraise.ports.clock import IdFactory
@@ -112,14 +114,6 @@ def check_max_age(max_age: timedelta) -> None:
     """Raise `ValueError` if this is negative."""
     if max_age < timedelta(0):
         raise ValueError(f"max_age must not be negative, as {max_age} is")
-
-
-def _say_what_waits(question: Question) -> None:
-    """Log who must answer and where, and nothing of the question's text."""
-    if question.outcome is None:
-        who = ", ".join(question.recipients[:5]) or "anyone"
-        where = question.url or f"answer it with: handraise answer {question.id}"
-        _log.info("question %s waits for %s: %s", question.id, who, where, extra={"event": "question_waits"})
 
 
 def _with_replies(options: QuestionOptions, reply_with: ReplyWith | None) -> QuestionOptions:
@@ -201,6 +195,7 @@ class Desk(ABC):
         self._new_id = new_id
         self._limits = limits
         self._close = close
+        self._address: str | None = None
 
     async def close(self) -> None:
         """Close a desk that was opened with `await open_desk(…)`, and all desks that `scoped` made from it.
@@ -275,10 +270,12 @@ class Desk(ABC):
         reading = None if into is None else typed(into)
         if reading is not None and "form" not in options and "choices" not in options:
             options["form"] = reading.form
+        elif reading is not None:
+            check_into(reading, options)
         question = await self.post(prompt, **_with_replies(options, reply_with))
         if isinstance(question.form, Approval):  # the key named a stored approval
             raise InvalidQuestion([Problem("key", _USE_APPROVE)])
-        _say_what_waits(question)
+        self._say_what_waits(question)
         outcome = await self.wait(question.id, timeout=timeout, reply_with=reply_with)
         if not isinstance(outcome, Answered):
             raise NotAnswered(question.id, outcome)
@@ -298,6 +295,17 @@ class Desk(ABC):
             if reply_with is None:
                 return await outcome
             return await self._while_replying(question_id, outcome, reply_with)
+
+    def _say_what_waits(self, question: Question) -> None:
+        """Say who must answer and where, and nothing of the question's text: in the log, and to a person at a terminal."""
+        if question.outcome is not None:
+            return
+        who = ", ".join(question.recipients[:5]) or "anyone"
+        store = "" if self._address is None else f"HANDRAISE_URL={self._address} "
+        where = question.url or f"answer it with: {store}handraise answer {question.id}"
+        _log.info("question %s waits for %s: %s", question.id, who, where, extra={"event": "question_waits"})
+        if self._address is not None and sys.stderr is not None and sys.stderr.isatty():
+            print(visible_line(f"Waiting for {who}: {where}"), file=sys.stderr)  # noqa: T201 -- or it seems to hang
 
     async def _while_replying(
         self, question_id: str, outcome: Awaitable[Outcome], reply_with: ReplyWith
@@ -470,6 +478,11 @@ class Desk(ABC):
         A valid grant answers at once. Any ending but an approval raises `NotApproved`; the wait's own
         `timeout` raises `StillPending` and leaves the question unchanged. `reply_with` lets people ask back; see `wait`.
         """
+        if not isinstance(approval, Approval):
+            raise TypeError(
+                f"request_approval() takes an Approval first, not {type(approval).__name__}: write "
+                "request_approval(Approval.of(tool, arguments), prompt=…)"
+            )
         options["form"] = approval
         question = await self.post(
             prompt or f"May I run {approval.action.tool}?", **_with_replies(options, reply_with)
@@ -479,7 +492,7 @@ class Desk(ABC):
                 [Problem("key", "it names the approval of another action: choose another key")]
             )
         if question.outcome is None and await self.apply_grant(question.id) is None:
-            _say_what_waits(question)
+            self._say_what_waits(question)
             await self.wait(question.id, timeout=timeout, reply_with=reply_with)
         return await self.consume_approval(question.id)
 
@@ -501,7 +514,7 @@ class Desk(ABC):
 
         `request` is an id of your own for this one use: the same id again returns the same action again. If
         you were cut off before you got the action, call again with the same id. Never share it: two callers
-        with the same id both get the action.
+        with the same id both get the action. It cannot begin with `receipt:`, as the uses of receipts do.
         """
 
     @abstractmethod
@@ -678,8 +691,8 @@ class Desk(ABC):
     ) -> Question:
         """Take the question out of this person's inbox until a time, or for good; return it as it is then.
 
-        Nobody else notices, and this person may still answer. Raises `CannotShare` if it is for good and nobody else may
-        answer.
+        Nobody else notices, and this person may still answer. Raises `CannotShare` if it is for good and nobody else has it
+        in their inbox.
         """
 
     @abstractmethod

@@ -39,6 +39,10 @@ class Policies(StandingAnswers, Quotas, Protocol):
         """
         ...
 
+    async def count_waiting_checks(self, workspace: str, rule: str, *, limit: int) -> int:
+        """How many spot checks of a rule, given by its digest, wait for people; at most `limit`."""
+        ...
+
     async def stop(
         self, workspace: str, *, agent: str | None = None, tool: str | None = None, why: str, by: str | None
     ) -> Stop:

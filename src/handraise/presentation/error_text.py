@@ -48,7 +48,7 @@ _SENTENCES = (
     gettext_noop("expected a file: upload one"),
     gettext_noop("a file of type {type} does not fit: expected {options}"),
     gettext_noop("there is no such part of a decision"),
-    gettext_noop('expected "approve" or "deny"'),
+    gettext_noop('expected "approve" or "deny"; a reason is a part of its own, "reason"'),
     gettext_noop("expected a text of at most {most} characters"),
     gettext_noop("the decision is about another action"),
     gettext_noop("an approval for once has no end"),
@@ -88,7 +88,7 @@ _SENTENCES = (
     gettext_noop("the policy says who answers this: ask an administrator if that is wrong"),
     gettext_noop("the policy needs certain people here: bring others in, but stay"),
     gettext_noop("give a time with a time zone"),
-    gettext_noop("nobody else may answer this: hand it over, or decline it"),
+    gettext_noop("nobody else has this in their inbox: hand it over, snooze it, or decline it"),
     gettext_noop("This is not possible: {part}"),
     gettext_noop("{name} is working on question {question}. You may still answer it."),
     # handraise.model.attachments, handraise.desk.attachment_store: a file cannot be kept
@@ -114,6 +114,7 @@ _SENTENCES = (
     gettext_noop("the question is addressed to others"),
     gettext_noop("people of another stage are asked now"),
     gettext_noop("that is not a name a person could have"),
+    gettext_noop("that name could be taken for another one"),
     gettext_noop("an answer needs the name of the person who gives it"),
     gettext_noop("that name means anyone, and only a person can answer"),
     gettext_noop("a group cannot answer, only one of its people can"),
@@ -137,6 +138,18 @@ _SENTENCES = (
     gettext_noop(
         "the policy requires that you sign in, and {name} made the link with which you signed in when you added this "
         "passkey, and could have added it: sign in through your organisation and add a new passkey"
+    ),
+    gettext_noop(
+        "several people must agree, and {name} made the link that this session began with, and could have used it: sign "
+        "in through your organisation, or decide in the terminal"
+    ),
+    gettext_noop(
+        "several people must agree, and {name} made the link with which you signed in when you added this passkey, and "
+        "could have added it: sign in through your organisation and add a new passkey"
+    ),
+    gettext_noop(
+        "this changes the workspace, and {name} made the link that this session began with, and could have used it: sign "
+        "in through your organisation, or decide in the terminal"
     ),
     gettext_noop("the policy requires a passkey: decide in the inbox, with yours"),
     gettext_noop("only a program asserts that it was them"),
@@ -201,6 +214,7 @@ _SENTENCES = (
     gettext_noop("only people who approved it, and administrators, can take it back"),
     gettext_noop("there is no approval to take back"),
     gettext_noop("nobody has decided yet"),
+    gettext_noop("it asks for no approval, but for an answer"),
     gettext_noop("it was denied"),
     gettext_noop("it was taken back"),
     gettext_noop("the stored action is not the one approved"),
@@ -220,7 +234,9 @@ _SENTENCES = (
     gettext_noop("an agent cannot answer: open a desk with the session of a person"),
     gettext_noop("this desk has the key or session of {name}, and no other"),
     # handraise.server
-    gettext_noop("A valid key or session is needed: Authorization: Bearer …"),
+    gettext_noop(
+        "This server does not know the key or session, or it has ended. Send one as Authorization: Bearer …, or set HANDRAISE_KEY."
+    ),
     gettext_noop("this key only reads settled questions"),
     gettext_noop("only agents may do this, with their own key"),
     gettext_noop("you can only act in your own name"),

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from handraise.channels import Replies
 from handraise.channels.custom_channels import Opener
-from handraise.channels.deployment_checks import CheckChannel
 from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.ids import uuid7_ids
@@ -31,7 +30,6 @@ from handraise.ports.channel import Channel
 from handraise.ports.outbox import DividedOutbox
 from handraise.server.announced_changes import announce_changes
 from handraise.server.channel_setup import Links, account_links, open_channels
-from handraise.server.check_setup import open_checks
 from handraise.server.image_encoder import ImageEncoder
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.passkeys.passkey_use import PasskeyUse, open_passkeys
@@ -43,6 +41,7 @@ from handraise.server.witnesses.witness_delivery import open_deliveries
 from handraise.server.witnesses.witness_queue import WitnessQueue
 
 if TYPE_CHECKING:
+    from handraise.server.audit_heads import HeadsFile
     from handraise.signing.receipt_tokens import ReceiptKey
 
 _log = logging.getLogger(__name__)
@@ -96,7 +95,6 @@ class ServerContext:
     store_check: StoreCheck
     passkeys: PasskeyUse | None = None
     channels: Mapping[str, Channel] = field(default_factory=dict)
-    checks: Mapping[str, CheckChannel] = field(default_factory=dict)
     image_encoder: ImageEncoder = field(default_factory=ImageEncoder)
     is_draining: bool = False
     is_set_up: bool = False
@@ -148,8 +146,7 @@ async def open_server(
             ctx.outbox,
             channels,
         ) as opened,
-        open_checks(settings, ctx.desk) as checks,
-        _run_dispatchers(ctx, opened, checks),
+        _run_dispatchers(ctx, opened),
         open_deliveries(settings, ctx.witness_queue, ctx.metrics) as deliveries,
     ):
         mails = SuspensionMails(
@@ -161,7 +158,7 @@ async def open_server(
             locale=settings.locale,
         )
         ctx.engine.on_denied_check = lambda question: ctx.run_in_background(mails.tell(question))
-        ctx.metrics.read_readiness(lambda: ctx.store_check.is_up and not ctx.is_draining)
+        ctx.metrics.read_readiness(lambda: not ctx.is_draining)
         periodic: Sequence[tuple[str, float, Callable[[], Awaitable[object]]]] = [
             ("seal", settings.seal_interval, _seal_task(ctx)),
             ("index", settings.seal_interval, _index_task(ctx)),
@@ -169,19 +166,21 @@ async def open_server(
             ("forget", _DELETE_INTERVAL, lambda: _delete_expired(ctx)),
             ("rotas", _ROTA_INTERVAL, lambda: refresh_rotas(ctx.directory, settings)),
             ("count", _QUEUE_STATS_INTERVAL, lambda: _update_queue_stats(ctx)),
-            ("check_store", CHECK_INTERVAL, ctx.store_check.store_answers),
+            ("check_store", CHECK_INTERVAL, ctx.store_check.run),
         ]
         tasks = [
             *(
                 # A slow witness holds up no other.
                 asyncio.create_task(
-                    _run_periodically(each.look_interval, each.run), name=f"handraise witness {each.label}"
+                    _run_periodically(f"witness {each.label}", each.look_interval, each.run),
+                    name=f"handraise witness {each.label}",
                 )
                 for each in deliveries
             ),
             *(
                 asyncio.create_task(
-                    _run_periodically(interval, task, ctx.metrics.watch_task(name)), name=f"handraise {name}"
+                    _run_periodically(name, interval, task, ctx.metrics.watch_task(name)),
+                    name=f"handraise {name}",
                 )
                 for name, interval, task in periodic
             ),
@@ -198,11 +197,9 @@ async def open_server(
 
 
 @asynccontextmanager
-async def _run_dispatchers(
-    ctx: ServerContext, channels: Mapping[str, Channel], checks: Mapping[str, CheckChannel]
-) -> AsyncIterator[None]:
-    """Send deliveries through the channels and checks. Without a channel, deliveries fail in the end."""
-    ctx.channels, ctx.checks = channels, checks
+async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
+    """Send deliveries through the channels. Without a channel, deliveries fail in the end."""
+    ctx.channels = channels
     async with AsyncExitStack() as stack:
         # Each shard has its own dispatcher, so that one that is down does not hold up the others.
         for outbox in ctx.outbox.by_shard if isinstance(ctx.outbox, DividedOutbox) else [ctx.outbox]:
@@ -211,7 +208,7 @@ async def _run_dispatchers(
                     ctx.engine,
                     outbox,
                     ctx.directory,
-                    [*channels.values(), *checks.values()],
+                    list(channels.values()),
                     link_to=Links(ctx.settings, ctx.directory, channels),
                     tried=ctx.metrics.count_delivery_try,
                     span=ctx.traces.delivery_span,
@@ -243,6 +240,8 @@ async def open_context(
         files=settings.files,
         statement_span=traces.statement_span if traces.is_on else None,
     ) as backend:
+        if heads is not None and heads.is_new and await _has_events(backend.ledger, settings.workspace):
+            await heads.mark_lost()
         directory = instrumented_directory(backend.directory, metrics)
         engine = InstrumentedEngine(
             backend.store,
@@ -255,7 +254,7 @@ async def open_context(
             quota=settings.pending_quota or None,
             recipients=_recipients(settings, directory),
             directory=directory,
-            policies=PolicyCache(backend.policies),
+            policies=PolicyCache(backend.policies, on_decided=metrics.observe_policy),
             receipt_signer=receipt_key,
             attachments=AttachmentStore(backend.files, backend.blobs),
         )
@@ -298,18 +297,23 @@ def _recipients(settings: ServerSettings, directory: Directory) -> Recipients:
 
 def _open_audit(
     settings: ServerSettings,
-) -> tuple[Signer | None, SignedHeads | None, WitnessQueue | None]:
+) -> tuple[Signer | None, HeadsFile | None, WitnessQueue | None]:
     """Load the key that signs seals, what it has signed last, and what witnesses have yet to see."""
     path = settings.audit_file
     if path is None:
         return None, None, None
-    queue = WitnessQueue.prepare(path) if settings.audit_witnesses else None
-    if settings.audit_key is None:
-        return None, None, queue
-    from handraise.server.audit_heads import HeadsFile  # noqa: PLC0415 -- only with a key
-    from handraise.signing.key_files import load_signer  # noqa: PLC0415 -- cryptography is an extra
+    signer = heads = None
+    if settings.audit_key is not None:
+        from handraise.server.audit_heads import HeadsFile as File  # noqa: PLC0415 -- only with a key
+        from handraise.signing.key_files import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
-    return load_signer(settings.audit_key), HeadsFile.prepare(path), queue
+        signer, heads = load_signer(settings.audit_key), File.prepare(path)
+    return signer, heads, WitnessQueue.prepare(path) if settings.audit_witnesses else None
+
+
+async def _has_events(ledger: Ledger, workspace: str) -> bool:
+    """Whether something happened in the store already, so that it may have been signed."""
+    return bool(await ledger.unsealed(limit=1)) or (await ledger.head(workspace)).seal is not None
 
 
 def _open_receipt_key(settings: ServerSettings) -> ReceiptKey | None:
@@ -376,7 +380,10 @@ async def _measure_loop_lag(metrics: Metrics) -> None:
 
 
 async def _run_periodically(
-    interval: float, task: Callable[[], Awaitable[object]], succeeded: Callable[[], None] = lambda: None
+    name: str,
+    interval: float,
+    task: Callable[[], Awaitable[object]],
+    succeeded: Callable[[], None] = lambda: None,
 ) -> None:
     """Run a task at an interval. `succeeded` is called after each run that did not fail; one that did is logged."""
     while True:
@@ -385,10 +392,16 @@ async def _run_periodically(
             succeeded()
         except HandraiseError as error:
             _log.warning(
-                "a background task failed and will run again: %s", error, extra={"event": "task_failed"}
+                "the background task %r failed and will run again: %s",
+                name,
+                error,
+                extra={"event": "task_failed", "task": name},
             )
         except Exception as error:  # noqa: BLE001 -- the task must run again
             _log.error(
-                "a background task failed and will run again", exc_info=error, extra={"event": "task_failed"}
+                "the background task %r failed and will run again",
+                name,
+                exc_info=error,
+                extra={"event": "task_failed", "task": name},
             )
         await asyncio.sleep(interval)

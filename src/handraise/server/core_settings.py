@@ -150,6 +150,11 @@ class CoreSettings(BaseSettings):
         ge=0,
         description="pending questions that one agent may have in a workspace; 0 for any number. Quotas of a workspace override it",
     )
+    daily_bytes: int = pydantic.Field(
+        default=1_000_000_000,
+        ge=0,
+        description="bytes of requests that one agent may send to this process in a day; 0 for any number",
+    )
     check_recipients: bool = pydantic.Field(
         default=True,
         description="refuse questions to unknown people and groups, in workspaces that have people",

@@ -45,10 +45,6 @@ def modules_of(settings: ServerSettings) -> Iterator[str]:
         yield f"{_CHANNELS}.ntfy"
     if settings.apprise_schemes:
         yield f"{_CHANNELS}.apprise"
-    if settings.github_app_id is not None:
-        yield f"{_CHANNELS}.deployment_checks.github"
-    if settings.gitlab_token is not None:
-        yield f"{_CHANNELS}.deployment_checks.gitlab"
     if settings.oidc_issuer is not None:
         yield "handraise.server.auth.oidc"
     if settings.receipt_key is not None:

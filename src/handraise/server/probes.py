@@ -100,7 +100,7 @@ def probes_of(settings: ServerSettings) -> list[Probe]:
             Probe(
                 "Proxy",
                 lambda: _proxy(proxy, _destination(settings)),
-                "OIDC, Slack, Teams, Telegram, GitHub and GitLab are not reached. NO_PROXY names what is reached without it.",
+                "OIDC, Slack, Teams and Telegram are not reached. NO_PROXY names what is reached without it.",
             )
         )
     if (clock := _other_clock(settings)) is not None:

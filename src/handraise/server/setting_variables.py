@@ -16,6 +16,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 
+from handraise.desk_factory import SIMILARITY
+
 PREFIX = "HANDRAISE_"
 """The prefix of every variable."""
 FILE_SUFFIX = "_FILE"
@@ -79,7 +81,7 @@ def unknown_settings(environment: Iterable[str], fields: Collection[str]) -> lis
 def _advice(name: str, known: Collection[str]) -> str:
     if _OF_KUBERNETES.fullmatch(name):
         return "Kubernetes sets it for a service of that name: set enableServiceLinks: false in the pod."
-    nearest = get_close_matches(name, known, n=1, cutoff=0.7)
+    nearest = get_close_matches(name, known, n=1, cutoff=SIMILARITY)
     return "".join(f"Did you mean {PREFIX}{each}?" for each in nearest) or "Unset it."
 
 

@@ -32,15 +32,6 @@ from handraise.server.channel_setting_types import (
     TelegramSecret,
     TelegramToken,
 )
-from handraise.server.check_setting_types import (
-    GitHubApp,
-    GitHubKey,
-    GitHubRepositories,
-    GitHubSecret,
-    GitLabProjects,
-    GitLabSecret,
-    PeopleByLogin,
-)
 from handraise.server.core_settings import CoreSettings
 from handraise.server.mail_setting_types import (
     ApiUrl,
@@ -50,9 +41,10 @@ from handraise.server.mail_setting_types import (
     SesRegion,
     TokenUrl,
 )
-from handraise.server.setting_types import Address, AuditWitnesses, Seconds
+from handraise.server.setting_types import AuditWitnesses, Seconds
 
-_AUDIT_FILE = "audit.heads"
+AUDIT_FILE = "audit.heads"
+"""The name of the file beside the audit key."""
 
 
 class ServerSettings(CoreSettings):
@@ -243,66 +235,6 @@ class ServerSettings(CoreSettings):
     channels: ChannelOpeners | None = pydantic.Field(
         default=None, description="your own channels, separated by commas: `my_module:open_mine`"
     )
-    github_app_id: GitHubApp | None = pydantic.Field(
-        default=None,
-        description="the client id or app id of your GitHub App: turns GitHub's deployment protection rules on",
-    )
-    github_private_key: GitHubKey = pydantic.Field(
-        default=None, validate_default=True, description="the file with the private key of that app"
-    )
-    github_webhook_secret: GitHubSecret = pydantic.Field(
-        default=None,
-        validate_default=True,
-        description="the secret that GitHub signs that app's webhooks with",
-    )
-    github_repositories: GitHubRepositories = pydantic.Field(
-        default=(),
-        validate_default=True,
-        description='the repositories whose deployments people decide about here, as JSON: `["acme/shop", "acme/*"]`',
-    )
-    github_recipients: tuple[str, ...] = pydantic.Field(
-        default=(),
-        description='who decides, as JSON: `["group:ops"]`; anyone in the workspace if not set. Policies may require others',
-    )
-    github_people: PeopleByLogin = pydantic.Field(
-        default=None,
-        description='the names of people by their login at GitHub, as JSON: `{"octocat": "ann@example.com"}`. If set, a person '
-        "cannot approve a deployment that they started, and deployments of others wait",
-    )
-    github_workspace: str = pydantic.Field(
-        default="default", description="the workspace in which deployments are decided"
-    )
-    github_api_url: Address = pydantic.Field(
-        default="https://api.github.com",
-        description="the URL of GitHub's API; GitHub Enterprise has another one. Nothing else is called",
-    )
-    gitlab_token: pydantic.SecretStr | None = pydantic.Field(
-        default=None,
-        description="an access token of GitLab with the scope `api`: turns GitLab's external status checks on",
-    )
-    gitlab_webhook_secret: GitLabSecret = pydantic.Field(
-        default=None, validate_default=True, description="the shared secret of those status checks"
-    )
-    gitlab_projects: GitLabProjects = pydantic.Field(
-        default=(),
-        validate_default=True,
-        description='the projects whose merge requests people decide about here, as JSON: `["acme/shop", "acme/*"]`',
-    )
-    gitlab_recipients: tuple[str, ...] = pydantic.Field(
-        default=(),
-        description='who decides, as JSON: `["group:ops"]`; anyone in the workspace if not set. Policies may require others',
-    )
-    gitlab_people: PeopleByLogin = pydantic.Field(
-        default=None,
-        description='the names of people by their user id at GitLab, as JSON: `{"42": "ann@example.com"}`. If set, a person cannot '
-        "approve a merge request of theirs, and merge requests of others wait",
-    )
-    gitlab_workspace: str = pydantic.Field(
-        default="default", description="the workspace in which merge requests are decided"
-    )
-    gitlab_url: Address = pydantic.Field(
-        default="https://gitlab.com", description="the URL of GitLab. Nothing else is called"
-    )
     audit_witness_interval: Seconds = pydantic.Field(
         default=3_600.0,
         description="how often a witness of the audit trail gets the newest head of a workspace at most, in seconds",
@@ -344,7 +276,7 @@ class ServerSettings(CoreSettings):
 
         By default it is next to the key, so that the next key in that folder continues it.
         """
-        beside = None if self.audit_key is None else self.audit_key.with_name(_AUDIT_FILE)
+        beside = None if self.audit_key is None else self.audit_key.with_name(AUDIT_FILE)
         return self.audit_heads or beside
 
     @property

@@ -1,4 +1,4 @@
-"""Whether the store answers: checked every few seconds, and for `/readyz`."""
+"""Whether the store answers, checked every few seconds."""
 
 from __future__ import annotations
 
@@ -14,28 +14,19 @@ _log = logging.getLogger(__name__)
 
 CHECK_INTERVAL = 5.0
 _TIMEOUT = 2.0
-_CACHE_SECONDS = 1.0
 
 
 class StoreCheck:
-    """Asks the store at most once a second, and logs when it is lost and when it is back."""
+    """Asks the store, and logs when it is lost and when it is back."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
-        self._lock = asyncio.Lock()
-        self._checked_at = float("-inf")
         self._lost_at: float | None = None
-        self.is_up = False
-        """Whether it answered the last check."""
 
-    async def store_answers(self) -> bool:
-        """Whether it answered, at most a second ago."""
-        async with self._lock:
-            if time.monotonic() - self._checked_at > _CACHE_SECONDS:
-                self._note(await self._problem())
-                self._checked_at = time.monotonic()
-            return self.is_up
+    async def run(self) -> None:
+        """Ask once."""
+        self._note(await self._problem())
 
     async def _problem(self) -> str | None:
         """Why the store does not answer; None if it does."""
@@ -49,8 +40,7 @@ class StoreCheck:
         return None
 
     def _note(self, problem: str | None) -> None:
-        self.is_up = problem is None
-        self._metrics.set_store_up(up=self.is_up)
+        self._metrics.set_store_up(up=problem is None)
         if problem is not None and self._lost_at is None:
             self._lost_at = time.monotonic()
             _log.error("the store does not answer (%s)", problem, extra={"event": "store_lost"})

@@ -15,7 +15,9 @@ class ManualClock:
     """
 
     def __init__(self, start: datetime = datetime(2100, 1, 1, 9, 0, tzinfo=UTC)) -> None:
-        self._now = start
+        if start.tzinfo is None:
+            raise ValueError("give a start with a time zone")
+        self._now = start.astimezone(UTC)
 
     def now(self) -> datetime:
         """The current time of the clock."""

@@ -29,7 +29,7 @@ from handraise.questions import QuestionOptions
 from handraise.tools.approvals import ApprovalOptions, FrozenCall
 from handraise.tools.ask_specs import REPLACES
 from handraise.tools.asked_back import messages_to_model, settled_or_asked_back
-from handraise.tools.automatic_reports import error_report, result_report, send_report, used_before
+from handraise.tools.automatic_reports import error_report, result_report, send_report
 from handraise.tools.results import UNDELIVERED, ToolResult, invalid_result, to_tool_result
 from handraise.tools.tool_arguments import UNKNOWN_REPLACED, Arguments, json_object
 from handraise.tools.tool_events import Emit, Interrupt, event_of
@@ -135,7 +135,7 @@ class ApprovedTool:
         try:
             action = await self._desk.consume_approval(question_id)
         except AlreadyConsumed as used:
-            return _with(result, {"error": used_before(used, question)})
+            return _with(result, {"error": str(used)})
         except NotApproved as refused:
             # An approval that can no longer be used must not read like an approval.
             return _with(result, {"error": str(refused)}) if question.decision else result

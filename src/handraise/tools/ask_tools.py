@@ -112,10 +112,11 @@ class AskTool:
         asked = await self._ask(arguments, call_id or None)
         if isinstance(asked, ToolResult):
             return asked
-        if any(each.question.is_askers_turn for each in asked):
+        ended = all(each.question.outcome is not None for each in asked)
+        if ended or any(each.question.is_askers_turn for each in asked):
             ids = [each.question.id for each in asked]
             now = _combined(asked, await self._results(ids, timeout=0))
-            if now.status == "asked_back":
+            if ended or now.status == "asked_back":
                 return now
         return Interrupt(
             self.spec.name, self.conversation, call_id or None, self._events(asked, call_id or None)

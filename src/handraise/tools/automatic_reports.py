@@ -9,9 +9,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, NamedTuple, TypeVar
 
-from handraise import Desk, HandraiseError, Question
+from handraise import Desk, HandraiseError
 from handraise.blocking import BlockingDesk
-from handraise.errors import AlreadyConsumed
 
 _log = logging.getLogger(__name__)
 
@@ -45,24 +44,17 @@ async def send_report(desk: Desk, question_id: str, report: ToolReport) -> None:
         _warn(question_id, error)
 
 
-def used_before(used: AlreadyConsumed, question: Question) -> str:
-    """What a model reads about an approval that was used before: what came of it, if its report says so."""
-    report = question.report
-    if report is None:
-        return str(used)
-    known = f"The approval of question {question.id!r} has already been used, and an action is executed at most once. "
-    if report.ok:
-        return f"{known}It worked, and this was reported: {report.text}"
-    return (
-        f"{known}It failed, and this was reported: {report.text}\n"
-        "Find out what it did before you ask for another approval."
-    )
+async def reported(
+    desk: Desk, question_id: str, running: Awaitable[T], *, pauses: tuple[type[Exception], ...] = ()
+) -> T:
+    """Wait for a tool that runs, report what came of it, and return its result or raise its error.
 
-
-async def reported(desk: Desk, question_id: str, running: Awaitable[T]) -> T:
-    """Wait for a tool that runs, report what came of it, and return its result or raise its error."""
+    With `pauses` a framework stops a tool that has not ended: they are no result.
+    """
     try:
         output = await running
+    except pauses:
+        raise
     except Exception as error:
         await send_report(desk, question_id, error_report(error))
         raise

@@ -158,7 +158,9 @@ def problem_of(error: HandraiseError) -> ProblemDocument:
             ProblemEntry(path=each.path, message=each.message) for each in getattr(error, "problems", ())
         ),
         outcome=None if outcome is None else OutcomeRecord.of(outcome),
-        report=ReportRecord.of(error.report) if isinstance(error, AlreadyReported) else None,
+        report=ReportRecord.of(error.report)
+        if isinstance(error, (AlreadyReported, AlreadyConsumed)) and error.report is not None
+        else None,
         question=None if existing is None else QuestionRecord.of(existing, with_state=True),
         reason=getattr(error, "reason", None),
         retry_after=getattr(error, "retry_after", None),
@@ -277,7 +279,9 @@ _ERRORS: dict[str, _Reader] = {
     "policy_changed": lambda _, __, workspace, ___: PolicyChanged(workspace),
     "already_settled": _settled,
     "stopped": _stopped,
-    "already_consumed": lambda _, subject, *__: AlreadyConsumed(subject),
+    "already_consumed": lambda document, subject, *_: AlreadyConsumed(
+        subject, None if document.report is None else document.report.report()
+    ),
     "invalid_report": lambda document, *_: InvalidReport(_problems(document)),
     "nothing_to_report": lambda document, subject, *_: NothingToReport(
         subject, document.reason or document.detail

@@ -148,10 +148,15 @@ class AsideRecord(Record):
 
 
 class VoteRecord(Record):
-    """One person's accepted answer if several people must agree. Equal ballots agree."""
+    """One person's accepted answer if several people must agree. Equal ballots agree.
+
+    The value and the reason are told once the question has ended, if it is read by itself.
+    """
 
     by: str
     ballot: str
+    value: Any = None
+    reason: str | None = None
 
 
 class NeedRecord(Record):
@@ -287,7 +292,10 @@ class QuestionRecord(Record):
             state=question.state if with_state else None,
             timeline=None if timeline is None else TimelineRecord.of(timeline),
             aside=tuple(AsideRecord(person=each.person, until=each.until) for each in question.aside),
-            votes=tuple(VoteRecord(by=vote.by, ballot=vote.ballot) for vote in question.votes),
+            votes=tuple(
+                VoteRecord(by=vote.by, ballot=vote.ballot, value=vote.value, reason=vote.reason)
+                for vote in question.votes
+            ),
             outcome=None if outcome is None else OutcomeRecord.of(outcome),
             report=None if question.report is None else ReportRecord.of(question.report),
             needs=tuple(
@@ -303,7 +311,7 @@ class QuestionRecord(Record):
             state=self.state,
             steps=() if self.timeline is None else steps_of(self.timeline.timeline()),
             aside=tuple(Aside(each.person, each.until) for each in self.aside),
-            votes=tuple(Vote(vote.by, vote.ballot) for vote in self.votes),
+            votes=tuple(Vote(vote.by, vote.ballot, vote.value, vote.reason) for vote in self.votes),
             outcome=None if self.outcome is None else self.outcome.outcome(),
             report=None if self.report is None else self.report.report(),
             needs=tuple(Need(each.people, each.count, each.stage) for each in self.needs),

@@ -13,6 +13,7 @@ from playwright.async_api import BrowserContext, Page
 from handraise import Approval, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.forms import AnyForm
 from handraise.model.identities import Role
+from handraise.model.lookalike_names import misleading_tool
 from handraise.server import ServerContext
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, complaints
@@ -67,7 +68,9 @@ def approval(texts: Sequence[str], names: Sequence[str]) -> AnyForm:
         f"{i}{a}"[:200]: b for i, (a, b) in enumerate(zip(names, texts, strict=True))
     }
     return Approval.of(
-        names[0], arguments | {"nested": [{names[-1]: list(texts[:3])}]}, editable=list(arguments)[:5]
+        next((each for each in names if not misleading_tool(each)), "tool"),
+        arguments | {"nested": [{names[-1]: list(texts[:3])}]},
+        editable=list(arguments)[:5],
     )
 
 
@@ -142,7 +145,9 @@ async def test_lists_of_hostile_questions(
         for texts, names in drawn(list(groups(sized(gate=20, nightly=50))), 1):
             desks = [ctx.desk.scoped(workspace, asker=name[:190]) for name in names]
             asked = [
-                await desk.post(text, form=Approval.of(name, {}), conversation=name)
+                await desk.post(
+                    text, form=Approval.of("tool" if misleading_tool(name) else name, {}), conversation=name
+                )
                 for desk, text, name in zip(desks, texts, names, strict=True)
             ]
             await inspect(tab, "/")

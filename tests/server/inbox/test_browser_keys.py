@@ -87,3 +87,16 @@ async def test_letters_that_are_typed_are_letters(tab: Page, desk: LocalDesk) ->
     await tab.goto(f"/questions/{question.id}")
     await tab.get_by_label("Your answer").press_sequentially("junk y/n? 1")
     await expect(tab.get_by_label("Your answer")).to_have_value("junk y/n? 1")
+
+
+@pytest.mark.slow("only looks: the page must not scroll under its header")
+async def test_moving_through_a_long_list_scrolls_the_list_and_not_the_page(
+    tab: Page, desk: LocalDesk
+) -> None:
+    await tab.set_viewport_size({"width": 1440, "height": 900})
+    for number in range(30):
+        await desk.post(f"question {number}", form=Approval.of("refund", {"order": number}))
+    await tab.goto("/")
+    for _ in range(20):
+        await tab.keyboard.press("j")
+    assert await tab.evaluate("document.scrollingElement.scrollTop") == 0

@@ -13,6 +13,7 @@ from handraise import Approval, Choice, Confirm, Field, Form, InvalidAnswer, Mul
 from handraise.model.forms import AnyForm, SimpleForm
 from handraise.model.json_values import Json
 from handraise.model.validation import check_answer
+from handraise.presentation.form_parts import is_seen
 from handraise.server.web.inbox.form_controls import ZONES, controls_of, read_answer
 from handraise.server.web.pages import TEMPLATES
 from tests.server.inbox.browser import Page, Sheet
@@ -21,7 +22,9 @@ from tests.tiers import sized
 EXAMPLES = sized(gate=30, nightly=200)
 
 OPTIONS = [Option(id=f"o{n}", label=label) for n, label in enumerate(["Canary", "Blue\ngreen", "<b>", "no"])]
-LINES = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), max_size=40)
+LINES = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), max_size=40).filter(
+    is_seen
+)
 TEXTS = st.lists(LINES, min_size=1, max_size=4).map("\n".join)
 
 

@@ -23,6 +23,7 @@ from handraise import (
     Timeline,
 )
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.lookalike_names import misleading_tool
 from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from tests.server.inbox.browser import Page
@@ -43,7 +44,7 @@ def forms(text: str, name: str, place: int) -> tuple[Any, Any]:
         Form(fields=(Field(name=name, form=Open(), title=name, description=text, default=text),)),
     ]
     approving = Approval.of(
-        name,
+        "tool" if misleading_tool(name) else name,
         {name: text, "nested": {name: [text]}, "edit": text},
         editable=["edit"],
         scopes=["once", "session"],

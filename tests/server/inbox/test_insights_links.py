@@ -15,6 +15,7 @@ import pytest
 from handraise import Approval, Confirm, Escalation, InvalidAnswer, Responder, Timeline
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
+from handraise.model.lookalike_names import misleading_tool
 from handraise.model.provenance import Provenance
 from handraise.presentation.csv_cells import safe_cell
 from handraise.server import ServerContext
@@ -68,7 +69,7 @@ async def fill(ctx: ServerContext, workspace: str, clock: ManualClock) -> None:
     promised = Timeline(
         remind=timedelta(minutes=30), escalate=Escalation(after=timedelta(hours=1), to=["boss"])
     )
-    for asker, tool in (("deploy-bot", "deploy"), ("mail-bot", "send & mail")):
+    for asker, tool in (("deploy-bot", "deploy"), ("mail-bot", "send&mail")):
         desk = ctx.desk.scoped(workspace, asker=asker)
         form = Approval.of(tool, {"a": 1}, scopes=("once", "always"))
         risky = Approval.of(tool, {"a": 2}, risk="high")
@@ -118,7 +119,7 @@ async def test_a_figure_leads_to_as_many_questions_as_it_counts(
         "channel=slack",
         "by=ann",
         "agent=mail-bot",
-        "tool=send+%26+mail",
+        "tool=send%26mail",
         "outcome=approved",
         "failed=1",
         "asked_hour=",
@@ -154,13 +155,13 @@ async def test_filters_narrow_every_figure_and_stay_in_every_link(
         ("tool=deploy", 5),
         ("risk=high", 6),
         ("risk=medium", 4),
-        ("agent=mail-bot&group=ops&tool=send+%26+mail&risk=high", 3),
+        ("agent=mail-bot&group=ops&tool=send%26mail&risk=high", 3),
         ("agent=nobody", 0),
         ("risk=none&agent=%00&group=", 24),
     ):
         shown = await open_page(boss, f"/insights?{query}")
         assert figures(shown)["Ended"] == str(ended), query
-    query = "group=ops&agent=mail-bot&tool=send+%26+mail&risk=high"
+    query = "group=ops&agent=mail-bot&tool=send%26mail&risk=high"
     shown = await open_page(boss, f"/insights?span=day&{query}")
     found = links(shown)
     assert all(query in path for path in found if path.startswith("/settled"))
@@ -272,7 +273,7 @@ async def test_the_file_has_one_line_for_each_question_and_nothing_of_what_was_s
         "by": "ann",
         "channel": "slack",
         "agent": "mail-bot",
-        "tool": "send & mail",
+        "tool": "send&mail",
     }
     assert (failed["risk"], failed["groups"], failed["approved"], failed["late"]) == (
         "high",
@@ -284,7 +285,7 @@ async def test_the_file_has_one_line_for_each_question_and_nothing_of_what_was_s
         minutes=90
     )
     assert sorted({line["voters"] for line in lines}) == ["", "ann, bob"]
-    narrowed = (await boss.get("/insights.csv?agent=mail-bot&risk=high&group=ops&tool=send+%26+mail")).text
+    narrowed = (await boss.get("/insights.csv?agent=mail-bot&risk=high&group=ops&tool=send%26mail")).text
     assert len(list(csv.DictReader(io.StringIO(narrowed)))) == 3
 
 
@@ -307,11 +308,12 @@ async def test_no_name_in_the_file_becomes_a_formula(
     names = ["=1+1", "+1", "-1", "@SUM(A1)", ' =HYPERLINK("http://x","y")', 'a,"b']
     for name in names:
         desk = ctx.desk.scoped(workspace, asker=name)
-        question = await desk.post("hello", form=Approval.of(name, {}), recipients=[f"group:{name.strip()}"])
+        tool = "tool" if misleading_tool(name) else name
+        question = await desk.post("hello", form=Approval.of(tool, {}), recipients=[f"group:{name.strip()}"])
         await desk.answer(
             question.id,
             "approve",
-            by=Responder(f"{name}!", frozenset({name.strip()})),
+            by=Responder(f"{name.strip()}!", frozenset({name.strip()})),
             provenance=Provenance(channel=name),
         )
     lines = list(csv.DictReader(io.StringIO((await boss.get("/insights.csv")).text)))

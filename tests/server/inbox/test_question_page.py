@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -28,6 +29,7 @@ from handraise.model.forms import AnyForm, Risk
 from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
 from handraise.server import ServerContext
+from handraise.server.auth.issuer import issue_session
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
 from support.issuer import Issuer
@@ -647,3 +649,29 @@ async def test_an_unknown_page_is_a_page_for_browsers_and_a_problem_for_programs
     ):
         told = await ann.get(path, headers={"accept": accept})
         assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")
+
+
+async def test_a_session_that_somebody_vouched_for_can_refuse_and_ask_but_not_approve(
+    ctx: ServerContext, client: httpx2.AsyncClient, desk: LocalDesk, issuer: Issuer, workspace: str
+) -> None:
+    await issuer.person(workspace, "ann")
+    session = await issue_session(ctx, workspace, person="ann", how="invitation", vouched_by="boss")
+    assert session is not None
+    weak = {**bearer(session.token), **ORIGIN}
+    cases: list[tuple[Risk, int]] = [("high", 1), ("medium", 2)]
+    for risk, quorum in cases:
+        form = Approval.of("drop", {"table": "users"}, risk=risk)
+        question = await desk.post("Drop?", form=form, quorum=quorum, recipients=["ann", "bob"])
+        page = (await client.get(f"/questions/{question.id}", headers=weak)).text
+        assert re.search(r'value="approve" data-yes disabled', page)
+        assert not re.search(r'value="deny"[^>]*disabled', page)
+        assert "made the link" in page
+        assert "Sign in to decide" not in page
+        for verb, body, status in (
+            ("answer", {"value": "approve"}, 403),
+            ("hand-over", {"people": ["bob"]}, 403),
+            ("note", {"text": "who uses it?"}, 200),
+            ("answer", {"value": {"decision": "deny"}}, 200),
+        ):
+            sent = await client.post(f"/v1/questions/{question.id}/{verb}", json=body, headers=weak)
+            assert sent.status_code == status, (verb, sent.text)

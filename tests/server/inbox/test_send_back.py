@@ -258,7 +258,7 @@ class TestTheNewQuestion:
         safe = text.replace("\x00", "")
         arguments = {safe: safe, "long": f"{safe}\n{safe}"}
         old = await desk.post(
-            safe, form=Approval.of(safe, arguments), context={safe: safe}, replies="program"
+            safe, form=Approval.of("pay", arguments), context={safe: safe}, replies="program"
         )
         await desk.note(old.id, safe, by="ann")
         await desk.send_back(old.id, by="ann", reason=safe)

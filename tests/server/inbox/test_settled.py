@@ -11,6 +11,7 @@ import pytest
 
 from handraise import Approval, Choice, Confirm, InvalidAnswer, Responder, Timeline
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.lookalike_names import misleading_tool
 from handraise.model.provenance import Provenance
 from handraise.server import ServerContext
 from handraise.server.web.inbox import search
@@ -231,7 +232,12 @@ async def test_a_hostile_text_stays_a_text(
         to = ["ann", group]
         chosen = await desk.post(text, choices=[name, "b"], conversation=name, recipients=to)
         await desk.answer(chosen.id, name, by="ann", provenance=Provenance(channel="web"))
-        taken_back = await desk.post(text, form=Approval.of(name), conversation=name, recipients=to)
+        taken_back = await desk.post(
+            text,
+            form=Approval.of("tool" if misleading_tool(name) else name),
+            conversation=name,
+            recipients=to,
+        )
         await desk.withdraw(taken_back.id, reason=text[:1000])
         check((await ann.get("/settled")).text)
     check((await ann.get("/settled?q=zqxj")).text)

@@ -43,6 +43,30 @@ async def test_an_administrator_stops_and_resumes_after_a_look_at_what_it_means(
     assert await ctx.policies.stops(workspace) == []
 
 
+async def test_what_a_stop_comes_to_is_said_before_it_begins(
+    boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str, desk: LocalDesk
+) -> None:
+    for _ in range(2):
+        await desk.post("May I?", form=PAY)
+    [form] = [each for each in (await open_page(boss, "/stops")).sheets if each.action == "/stops"]
+    form.fill("why", "wrong account")
+    for agent, tool, said in (
+        (desk.asker, "", "It stops 2 pending questions."),
+        ("", "pay", "It stops 2 pending questions."),
+        ("", "refund", "It stops 0 pending questions."),
+        ("nobody-has-this", "", "No agent here is called nobody-has-this."),
+    ):
+        form.fill("agent", agent)
+        form.fill("tool", tool)
+        assert said in Page((await send(boss, form)).text).words, (agent, tool)
+    form.fill("agent", "")
+    form.fill("tool", "")
+    assert (await send(boss, form)).status_code == 422, "an empty form is not the whole workspace"
+    form.tick("everything", "true")
+    assert "Everything in this workspace is stopped" in Page((await send(boss, form)).text).words
+    assert await ctx.policies.stops(workspace) == []
+
+
 async def test_nothing_is_stopped_without_a_reason(
     boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str
 ) -> None:

@@ -109,18 +109,41 @@ class TestPeople:
         again = await client.post(f"{BASE}/Users", json=body, headers=okta)
         assert again.status_code == 201
 
-    async def test_whom_an_administrator_added_are_found_by_their_address_and_keep_their_role(
-        self, client: httpx2.AsyncClient, okta: Headers, ctx: ServerContext
+    @pytest.mark.parametrize("role", [Role.ADMIN, Role.MEMBER])
+    async def test_whom_an_administrator_added_are_found_by_their_address_and_stay_as_they_are(
+        self, client: httpx2.AsyncClient, okta: Headers, ctx: ServerContext, role: Role
     ) -> None:
-        await ctx.directory.put_person(WORKSPACE, "boss", name="Boss", email="b@x.org", role=Role.ADMIN)
+        await ctx.directory.put_person(WORKSPACE, "boss", name="Boss", email="b@x.org", role=role)
+        before = await ctx.directory.find_person(WORKSPACE, "boss")
         found = (
             await client.get(f"{BASE}/Users", params={"filter": 'userName eq "B@X.org"'}, headers=okta)
         ).json()
         assert (found["totalResults"], found["Resources"][0]["id"]) == (1, "boss")
-        await patch(client, okta, "/Users/boss", {"op": "replace", "value": {"displayName": "The boss"}})
-        person = await ctx.directory.find_person(WORKSPACE, "boss")
+        emails = {"op": "replace", "path": "emails", "value": [{"value": "mallory@x.org", "primary": True}]}
+        for method, body in (
+            ("PATCH", operations(emails)),
+            ("PATCH", operations({"op": "replace", "value": {"active": False}})),
+            ("PUT", user("boss", displayName="The boss")),
+            ("DELETE", None),
+        ):
+            refused = await client.request(method, f"{BASE}/Users/boss", json=body, headers=okta)
+            assert (refused.status_code, refused.json()["status"]) == (403, "403"), method
+            assert "an administrator added" in refused.json()["detail"]
+        assert await ctx.directory.find_person(WORKSPACE, "boss") == before
+
+    async def test_the_address_of_an_administrator_is_not_changed_and_they_can_be_disabled(
+        self, client: httpx2.AsyncClient, okta: Headers, ctx: ServerContext
+    ) -> None:
+        """Whoever signs in with that address would be the administrator."""
+        await client.post(f"{BASE}/Users", json=user("ann@x.org", displayName="Ann"), headers=okta)
+        await ctx.directory.put_person(WORKSPACE, "ann@x.org", name="Ann", email="ann@x.org", role=Role.ADMIN)
+        emails = {"op": "replace", "path": "emails", "value": [{"value": "mallory@x.org", "primary": True}]}
+        refused = await client.patch(f"{BASE}/Users/ann@x.org", json=operations(emails), headers=okta)
+        assert refused.status_code == 403
+        await patch(client, okta, "/Users/ann@x.org", {"op": "replace", "path": "active", "value": False})
+        person = await ctx.directory.find_person(WORKSPACE, "ann@x.org")
         assert person is not None
-        assert (person.name, person.role) == ("The boss", Role.ADMIN)
+        assert (person.email, person.disabled_at is None) == ("ann@x.org", False)
 
     async def test_two_with_one_name_or_one_address_are_refused(
         self, client: httpx2.AsyncClient, okta: Headers, ctx: ServerContext
@@ -177,6 +200,7 @@ async def test_who_is_disabled_or_removed_loses_everything_at_once_on_every_serv
     how: str,
 ) -> None:
     okta = bearer((await issue_scim_key(ctx, workspace, "okta", by="boss")).key)
+    await client.post(f"{BASE}/Users", json=user("ann"), headers=okta)
     session = bearer(await issuer.person(workspace, "ann", role=Role.MEMBER))
     await issuer.person(workspace, "bob", role=Role.MEMBER)
     await ctx.directory.put_group(workspace, "ops", ["ann", "bob"])
@@ -251,6 +275,18 @@ class TestGroups:
         assert without.json()["displayName"] == "Finance"
         assert (await client.delete(f"{BASE}/Groups/Finance", headers=okta)).status_code == 204
         assert (await client.get(f"{BASE}/Groups/Finance", headers=okta)).status_code == 404
+
+    async def test_that_administrators_made_stay_as_they_are(
+        self, client: httpx2.AsyncClient, okta: Headers, ctx: ServerContext
+    ) -> None:
+        await ctx.directory.put_group(WORKSPACE, "finance", ["bob"])
+        add = operations({"op": "add", "path": "members", "value": [{"value": "ann"}]})
+        body = {"schemas": [GROUP], "displayName": "finance", "members": [{"value": "ann"}]}
+        for method, sent in (("PATCH", add), ("PUT", body), ("DELETE", None)):
+            refused = await client.request(method, f"{BASE}/Groups/finance", json=sent, headers=okta)
+            assert refused.status_code == 403, method
+        assert (await client.get(f"{BASE}/Groups/finance", headers=okta)).status_code == 200
+        assert await ctx.directory.groups(WORKSPACE) == {"finance": ["bob"]}
 
     async def test_renamed_at_the_provider_keep_their_name_here(
         self, client: httpx2.AsyncClient, okta: Headers, ctx: ServerContext

@@ -117,7 +117,7 @@ class MemoryLedger:
         acted = {
             event.question_id
             for event in self._store.all_events
-            if event.workspace == workspace and event.by == person
+            if event.workspace == workspace and (event.by == person or person in _named_in(event))
         }
         named = {
             ref.id
@@ -153,6 +153,10 @@ class MemoryLedger:
         if self._files is not None:
             self._files.erase_person(workspace, owner_of_person(person))
         self._store.replace_grants(unnamed)
+        self._store.erase_from_policies(workspace, person)
+        for ref, hold in self._holds.items():
+            if (ref.workspace, hold.by) == (workspace, person):
+                self._holds[ref] = replace(hold, by="erased", reason="erased")
         for place, standing in list(self._store.standing_answers.items()):
             if (standing.workspace, standing.revoked_by) == (workspace, person):
                 self._store.standing_answers[place] = replace(standing, revoked_by="erased")
@@ -256,8 +260,22 @@ class MemoryLedger:
         return int(chain[-1].cursor) if chain else 0
 
 
+def _named_in(event: Event) -> Sequence[Json]:
+    """Who was asked by an event of a question."""
+    asks = event.kind in ("asked", "escalated", "brought_in", "handed_over", "voted")
+    names = event.data.get("to") if asks and isinstance(event.data, dict) else None
+    return names if isinstance(names, list) else ()
+
+
 def _concerns(question: Question, person: str) -> bool:
-    named = {question.asker, *question.recipients, *(name for step in question.steps for name in step.to)}
+    named = {
+        question.asker,
+        *question.recipients,
+        *question.added,
+        *(name for step in question.steps for name in step.to),
+        *(each.person for each in question.aside),
+        *(name for need in question.needs for name in need.people),
+    }
     if person in named or any(vote.by == person for vote in question.votes):
         return True
     return getattr(question.outcome, "by", None) == person

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.standing_answers import MemoryStandingAnswers
@@ -31,6 +32,7 @@ class MemoryPolicies(MemoryStandingAnswers):
         store.decides = self._decides
         store.checked = self._suspend
         store.stop_for = self._stop_for
+        store.erase_from_policies = self._erase_person
         store.quota_of = self._quota_of
 
     async def current(self, workspace: str) -> CurrentPolicy | None:
@@ -40,6 +42,10 @@ class MemoryPolicies(MemoryStandingAnswers):
             return None
         suspended = tuple(each for each in self._suspensions.values() if each.workspace == workspace)
         return CurrentPolicy(version=versions[-1], suspensions=suspended)
+
+    async def count_waiting_checks(self, workspace: str, rule: str, *, limit: int) -> int:
+        """How many spot checks wait; see the port."""
+        return min(limit, self._store.count_waiting_checks(workspace, rule))
 
     async def put(
         self, workspace: str, document: Json, *, by: str | None, expected: int
@@ -129,6 +135,20 @@ class MemoryPolicies(MemoryStandingAnswers):
 
     def _stop_for(self, question: Draft | Question) -> Stop | None:
         return stop_for(self._stops, question)
+
+    def _erase_person(self, workspace: str, person: str) -> None:
+        theirs = (workspace, person)
+        self._stops = [
+            replace(each, by="erased", why="erased") if (each.workspace, each.by) == theirs else each
+            for each in self._stops
+        ]
+        self._versions[workspace] = [
+            replace(each, by="erased") if (each.workspace, each.by) == theirs else each
+            for each in self._versions.get(workspace, [])
+        ]
+        for place, each in self._suspensions.items():
+            if (each.workspace, each.by) == theirs:
+                self._suspensions[place] = replace(each, by="erased")
 
     def _decides(self, workspace: str, ruling: Ruling | None) -> bool:
         latest = len(self._versions.get(workspace, ()))

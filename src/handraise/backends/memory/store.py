@@ -129,6 +129,7 @@ class MemoryStore:
         self.decides: Callable[[str, Ruling | None], bool] = lambda _, __: True
         self.checked: Callable[[Ref, str | None, str], None] = lambda _, __, ___: None
         self.stop_for: Callable[[Draft | Question], Stop | None] = lambda _: None
+        self.erase_from_policies: Callable[[str, str], None] = lambda _workspace, _person: None
         self.quota_of: Callable[[Draft, int | None], int | None] = lambda _, default: default
         self.stands: Callable[[Draft], bool] = lambda _: True
         self.spot_checked: Callable[[Question, Move], None] = lambda _, __: None
@@ -360,7 +361,7 @@ class MemoryStore:
             for question_id in list(self._pending.get(place, [])):
                 question = self._questions[Ref(place, question_id)]
                 while done := next_step(question, self._now()):
-                    step = question.next_step
+                    step = question.next_step if done[0].outcome is None else question.steps[-1]
                     data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
                     question = self._keep(*done, data=data)
                 if closed := close_orphan(question, self._now()):
@@ -387,7 +388,8 @@ class MemoryStore:
         """Expire what is too old; see the port."""
         now = self._now()
         old = [each for each in self._pending_of(workspace, asker) if each.asked_at < now - max_age][:limit]
-        return [self._keep(*expire(question, now)).ref for question in old]
+        # Each is read again: it may lead its topic since the one before it expired.
+        return [self._keep(*expire(self._questions[each.ref], now)).ref for each in old]
 
     async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
@@ -515,6 +517,8 @@ class MemoryStore:
             if Ref(grant.workspace, grant.question_id) not in refs
         }
         self._remove(set(refs))
+        for ref in sorted(refs):
+            self._open_next(ref, self._now())
 
     def _remove(self, gone: set[Ref]) -> None:
         for ref in gone:
@@ -760,6 +764,11 @@ class MemoryStore:
             return False
         return question.is_aside(where.recipient.id, self._now()) == where.aside
 
+    def count_waiting_checks(self, workspace: str, rule: str) -> int:
+        """How many pending questions are spot checks of this rule."""
+        questions = (self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, []))
+        return sum(each.ruling is not None and each.ruling.checked == rule for each in questions)
+
     def _pending_of(self, workspace: str, asker: str) -> list[Question]:
         questions = (self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, []))
         return [question for question in questions if question.asker == asker]
@@ -855,12 +864,16 @@ class MemoryStore:
             for each in self._following(ended.ref):
                 if done := end_as(each, ended, record):
                     self._keep(*done, by=record.get("by"), channel=record.get("channel"), data=record)
-        following = self._following(ended.ref)
+        self._open_next(ended.ref, outcome.at)
+
+    def _open_next(self, ended: Ref, at: datetime) -> None:
+        """Ask the oldest of the questions that follow one that is over; the others follow that one."""
+        following = self._following(ended)
         for each in following:
             followed = None if each is following[0] else following[0].id
             self._questions[each.ref] = replace(each, follows=followed)
         if following:
-            self._log(following[0].ref, EventKind.OPENED, at=outcome.at)
+            self._log(following[0].ref, EventKind.OPENED, at=at)
 
     def _log(
         self,

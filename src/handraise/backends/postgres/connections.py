@@ -78,6 +78,10 @@ _TRANSIENT = (
 )
 
 
+_KEYS = "events_by_key"
+"""The index in which an asker's keys are unique, whether it posted or joined with them."""
+
+
 def open_pool(address: str, size: int) -> Pool:
     """A pool of up to `size` connections, opened one at a time as they are needed."""
     settings = {**SETTINGS, "idle_in_transaction_session_timeout": _ABANDONED}
@@ -160,11 +164,15 @@ def unavailable(error: Exception) -> StoreUnavailable:
     said = str(error) or type(error).__name__
     if "unsupported startup parameter" in said:
         said += " (behind a pooler, HANDRAISE_LISTEN_URL must be PostgreSQL's own address)"
-    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+    elif isinstance(error, asyncpg.TargetServerAttributeNotMatched):
         said = (
             "the address leads to a standby, which takes no answers and shows late what is recorded; use the address of its "
             "primary, or name all hosts in it"
         )
+    elif is_lost(error):
+        said = "the connection was cut, and it is not known whether this took effect; do it again"
+    elif is_unsent(error):
+        said = "the connection was cut before this was sent; do it again"
     ours = StoreUnavailable(f"PostgreSQL cannot do this now: {said}")
     ours.refused = isinstance(error, _REFUSED)
     return ours
@@ -181,8 +189,17 @@ def leaves_connection_good(error: BaseException) -> bool:
     )
 
 
+def is_unsent(error: BaseException) -> bool:
+    """Whether the driver knew that the connection was gone before it sent anything, so that it can be repeated."""
+    return isinstance(error, (asyncpg.InternalClientError, asyncpg.InterfaceError)) and (
+        "cannot switch to state" in str(error) or "connection is closed" in str(error)
+    )
+
+
 def is_transient(error: Exception) -> bool:
     """Whether PostgreSQL undid the statement in favour of another one or of a migration, so that it can be repeated."""
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return error.constraint_name == _KEYS  # another statement took a key meanwhile, and committed
     return isinstance(error, _TRANSIENT)
 
 

@@ -13,8 +13,10 @@ from handraise.backends.postgres.connections import (
     LONG_WITHIN,
     WITHIN,
     Connection,
+    is_lost,
     is_transient,
     is_undone,
+    is_unsent,
     leaves_connection_good,
     transaction,
     unavailable,
@@ -225,6 +227,7 @@ class Database:
             begin,
             lambda acquired, within: self._last_rows(acquired, statements, values, within),
             may_take_long=any(each.may_take_long for each in statements),
+            only_reads=not any(each.writes for each in statements),
         )
 
     async def _last_rows(
@@ -246,8 +249,12 @@ class Database:
         work: Callable[[Connection, float], Awaitable[Result]],
         *,
         may_take_long: bool = False,
+        only_reads: bool = False,
     ) -> Result:
-        """Do the work, and repeat it if PostgreSQL undid it in favour of another transaction."""
+        """Do the work, and repeat it if PostgreSQL undid it in favour of another transaction, or if nothing was sent.
+
+        What only reads is repeated also if the connection was cut meanwhile.
+        """
         for tried in range(1, _TRIES + 1):
             try:
                 began = time.monotonic()
@@ -269,7 +276,8 @@ class Database:
                 finally:
                     done_with(acquired)
             except DRIVER_ERRORS as error:
-                if tried == _TRIES or not is_transient(error):
+                repeats = is_transient(error) or is_unsent(error) or (only_reads and is_lost(error))
+                if tried == _TRIES or not repeats:
                     raise unavailable(error) from error
                 await asyncio.sleep(0.01 * tried)
         raise AssertionError("unreachable")

@@ -117,19 +117,25 @@ limit :limit;
 -- The questions in which a person took part, or that name them.
 select e.question_id as id
 from handraise.events as e
-where e.workspace = :workspace and e.actor = :person and e.question_id <> ''
+where e.workspace = :workspace and e.question_id <> ''
+    and (
+        e.actor = :person
+        or e.kind in ('asked', 'escalated', 'brought_in', 'handed_over', 'voted') and e.data -> 'to' ? :person
+    )
 union
 select q.id
 from (
-    select h.workspace, h.id, h.asker, h.recipients, h.steps, h.votes, h.outcome
+    select h.workspace, h.id, h.asker, h.recipients, h.steps, h.votes, h.outcome, h.added, h.aside, h.needs
     from handraise.questions as h
     where h.workspace = :workspace
     union all
-    select a.workspace, a.id, a.asker, a.recipients, a.steps, a.votes, a.outcome
+    select a.workspace, a.id, a.asker, a.recipients, a.steps, a.votes, a.outcome, a.added, a.aside, a.needs
     from handraise.archive as a
     where a.workspace = :workspace
 ) as q
 where q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outcome ->> 'by' = :person
+    or q.added ? :person or q.aside ? :person
+    or exists (select from jsonb_array_elements(q.needs) as n (need) where n.need -> 'people' ? :person)
     or exists (select from jsonb_array_elements(q.steps) as s (step) where s.step -> 'to' ? :person);
 
 -- name: erase (as keeper, may take long, writes)

@@ -10,13 +10,15 @@ from typing import TypeVar
 import asyncpg
 
 from handraise.backends.postgres.connections import Connection
-from handraise.backends.sql_files import Migration, check_newer_schema, load_migrations
+from handraise.backends.sql_files import Migration, check_newer_schema, check_same_schema, load_migrations
 from handraise.model.errors import SchemaMismatch
 
 MIGRATIONS = load_migrations("handraise.backends.postgres")
 
 _LOCK = 0x68616E6472616973
 
+# An earlier build had no column for the digest.
+_DIGESTS = "select number, to_jsonb(m) ->> 'digest' as digest from handraise.migrations as m"
 _STATED = "select number, oldest_release from handraise.migrations where number > $1"
 _APPLIED = "select coalesce(max(number), 0) from handraise.migrations"
 _RESTORED = "select cluster <> handraise.cluster() from handraise.numbering"
@@ -29,7 +31,8 @@ create table if not exists handraise.migrations (
     number integer primary key,
     name text not null,
     applied_at timestamptz not null default now(),
-    oldest_release text
+    oldest_release text,
+    digest text
 );
 """
 # Other statements queue behind a migration that waits for a table, so it gives up soon and tries again later.
@@ -51,11 +54,11 @@ async def migrate(acquired: Connection, *, anywhere: bool = True) -> int:
         applied = await applied_number(acquired)
         if applied == 0 and not anywhere:
             await _check_place(acquired)
+        await check_readable(acquired, applied)
         if applied < newest:
             return sum([await _patiently(partial(_apply, acquired, migration)) for migration in MIGRATIONS])
     except asyncpg.InsufficientPrivilegeError as error:
         raise await _not_allowed(acquired, error) from error
-    await check_readable(acquired, applied)
     return 0
 
 
@@ -69,8 +72,11 @@ async def _check_place(acquired: Connection) -> None:
 
 
 async def check_readable(acquired: Connection, applied: int) -> None:
-    """Raise SchemaMismatch if a later release has given the database a schema that this one cannot use."""
+    """Raise SchemaMismatch if a later release, or another build, has given the database a schema that this one cannot use."""
     newest = MIGRATIONS[-1].number
+    if applied:
+        rows = await acquired.fetch(_DIGESTS)
+        check_same_schema(MIGRATIONS, {row["number"]: row["digest"] for row in rows})
     if applied > newest:
         stated = await acquired.fetch(_STATED, newest)
         check_newer_schema(applied, newest, {row["number"]: row["oldest_release"] for row in stated})
@@ -124,10 +130,11 @@ async def _apply(acquired: Connection, migration: Migration) -> int:
         await acquired.execute(_BRIEFLY)
         await acquired.execute(migration.sql, timeout=_LONG)
         await acquired.execute(
-            "insert into handraise.migrations (number, name, oldest_release) values ($1, $2, $3)",
+            "insert into handraise.migrations (number, name, oldest_release, digest) values ($1, $2, $3, $4)",
             migration.number,
             migration.name,
             migration.oldest_release,
+            migration.digest,
         )
         return 1
 

@@ -118,6 +118,7 @@ posted as (
         and refused is null
     on conflict do nothing
     returning workspace, id, asker, conversation, asked_at, expires_at, recipients, steps, status, outcome, needs, replaces, added, topic_key, follows,
+        case when not shared then key end as key,
         handraise.closes_at(heard_at, heartbeat, ruling) as closes_at,
         handraise.urgency(expires_at, form, false) as urgency,
         hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness,
@@ -180,16 +181,17 @@ closed as (
     using replaced
     where replaced.status <> 'pending' and i.workspace = replaced.workspace and i.question_id = replaced.id
 ),
+-- A key is taken here, where `join` takes it too: of the two at once, the later one finds it taken, and is repeated.
 logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select asked_at, workspace, id, kind, actor, data
+    insert into handraise.events (at, workspace, question_id, kind, actor, data, key)
+    select asked_at, workspace, id, kind, actor, data, key
     from (
         select
             1 as place, asked_at, workspace, id, 'asked' as kind, asker as actor,
-            case when added is not null then jsonb_build_object('to', added) end as data
+            case when added is not null then jsonb_build_object('to', added) end as data, key
         from posted
         union all
-        select 2, asked_at, workspace, id, status, outcome ->> 'by', outcome::jsonb from posted where status <> 'pending'
+        select 2, asked_at, workspace, id, status, outcome ->> 'by', outcome::jsonb, null from posted where status <> 'pending'
         union all
         select
             3, at, workspace, id,
@@ -198,7 +200,8 @@ logged as (
             case
                 when outcome ->> 'replaced_by' = replaced_by then outcome::jsonb
                 else jsonb_build_object('replaced_by', replaced_by)
-            end
+            end,
+            null
         from replaced
     ) as happened
     order by place
@@ -576,10 +579,18 @@ from moved;
 
 -- name: consume
 -- Use up an approval: if several try at once, only one gets a row.
-with used as (
+-- The time that counts is that at which the question is locked, not that at which the wait for it began.
+with held as materialized (
+    select q.id from handraise.questions as q where q.workspace = :workspace and q.id = :id for no key update
+),
+locked as materialized (
+    select held.id, coalesce(:now::timestamptz, clock_timestamp()) as at from held
+),
+used as (
     update handraise.questions
     set consumed_at = coalesce(:now::timestamptz, now())
-    where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
+    from locked
+    where workspace = :workspace and questions.id = :id and status = 'answered' and consumed_at is null
         and taken_back_at is null and asker = :actor
         and outcome -> 'value' ->> 'decision' = 'approve' and outcome -> 'value' ->> 'digest' = :digest
         -- The sealed history says so too.
@@ -594,12 +605,11 @@ with used as (
                 and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
         )
         and handraise.is_good(
-            workspace, form, outcome, settled_at, handraise.audience(recipients, steps, steps_taken, added),
-            coalesce(:now::timestamptz, now())
+            workspace, form, outcome, settled_at, handraise.audience(recipients, steps, steps_taken, added), locked.at
         )
         and (outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(workspace, :policy_version, :rule))
         and not exists (select from handraise.stops_of(questions.workspace, questions.asker, questions.form))
-    returning workspace, id, consumed_at
+    returning workspace, questions.id, consumed_at
 ),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, data)
@@ -900,11 +910,13 @@ where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces)
 with due as materialized (
     select
         q.workspace, q.id, q.steps_taken, i.recipient,
-        -- While the timeline is paused, only the last step is taken.
-        q.steps -> case when q.asked_back > 0 or q.follows is not null then -1 else q.steps_taken end as step,
-        -- A late step delays the next step, and the end.
-        handraise.due_at(q.asked_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as next_due_at,
-        handraise.end_at(q.expires_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as end_at
+        -- While the timeline is paused, and at its end, only the last step is taken.
+        q.steps -> case
+            when q.asked_back > 0 or q.follows is not null or q.expires_at <= coalesce(:now::timestamptz, now()) then -1
+            else q.steps_taken
+        end as step,
+        -- A late step delays the next step, but never the end.
+        handraise.due_at(q.asked_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as next_due_at
     from handraise.inbox as i
     join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
     -- A sub-select, because row-level security prevents an index search for a coalesce().
@@ -918,13 +930,12 @@ with due as materialized (
 ),
 moved as (
     update handraise.questions as q
-    set steps_taken = q.steps_taken + (q.asked_back = 0 and q.follows is null)::int,
+    set steps_taken = q.steps_taken + (step ->> 'do' not in ('expire', 'default'))::int,
         status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
         settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
         outcome = case when step ->> 'do' in ('expire', 'default') then coalesce(step ->> 'record', '{}')::json end,
         stepped_at = case when step ->> 'do' in ('expire', 'default') then q.stepped_at
-            else coalesce(:now::timestamptz, now()) end,
-        expires_at = case when step ->> 'do' in ('expire', 'default') then q.expires_at else due.end_at end
+            else coalesce(:now::timestamptz, now()) end
     from due
     where q.workspace = due.workspace and q.id = due.id and q.status = 'pending'
         and q.steps_taken = due.steps_taken

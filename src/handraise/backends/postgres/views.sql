@@ -52,6 +52,7 @@ where (w.i).asker <> :person
         :older_than::interval is null or (w.i).asked_at <= coalesce(:now::timestamptz, now()) - :older_than::interval
     )
     and handraise.is_in_view(w.i, :view::text, :person::text, coalesce(:now::timestamptz, now()))
+    and (:view::text is distinct from 'vote_missing' or not handraise.has_voted(w.i, :person))
     and (
         :order::text <> 'expiry'
         or ((w.i).urgency % 1125899906842624, (w.i).question_id) > (:rank::bigint, :after::text)
@@ -107,6 +108,7 @@ where
         :older_than::interval is null or (w.i).asked_at <= coalesce(:now::timestamptz, now()) - :older_than::interval
     )
     and handraise.is_in_view(w.i, :view::text, :person::text, coalesce(:now::timestamptz, now()))
+    and (:view::text is distinct from 'vote_missing' or not handraise.has_voted(w.i, :person))
     and (
         :order::text <> 'expiry'
         or ((w.i).urgency % 1125899906842624, (w.i).question_id) > (:rank::bigint, :after::text)
@@ -143,6 +145,7 @@ select
     ) as mine,
     count(distinct (s.i).question_id) filter (
         where not s.is_aside and handraise.is_in_view(s.i, 'vote_missing', :person, coalesce(:now::timestamptz, now()))
+            and not handraise.has_voted(s.i, :person)
     ) as vote_missing,
     count(distinct (s.i).question_id) filter (
         where not s.is_aside and handraise.is_in_view(s.i, 'agents_turn', :person, coalesce(:now::timestamptz, now()))

@@ -15,9 +15,9 @@ from handraise.backends.pagination import read_cursor
 from handraise.model.attachments import Attachment
 from handraise.model.callbacks import Callback
 from handraise.model.deliveries import (
+    CALLBACK_CHANNEL,
     Delivery,
     Try,
-    callback_channel,
     callback_destination,
     callback_id,
     callback_rate_limit_key,
@@ -354,7 +354,7 @@ def callback_values(draft: Draft, callback: Callback) -> dict[str, Any]:
         "id": callback_id(draft.ref),
         "question_id": draft.id,
         "asker": draft.asker,
-        "channel": callback_channel(callback),
+        "channel": CALLBACK_CHANNEL,
         "rate_limit_key": callback_rate_limit_key(callback),
         "destination": json_text(callback_destination(callback)),
     }

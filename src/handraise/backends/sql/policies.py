@@ -38,6 +38,12 @@ class SqlPolicies(SqlStandingAnswers):
             version=stored_policy_version(rows[0]), suspensions=tuple(map(stored_suspension, suspended))
         )
 
+    async def count_waiting_checks(self, workspace: str, rule: str, *, limit: int) -> int:
+        """How many spot checks wait; see the port."""
+        (row,) = await self._executor.fetch(workspace, "count_waiting_checks", rule=rule, limit=limit)
+        waiting: int = row["waiting"]
+        return waiting
+
     async def put(
         self, workspace: str, document: Json, *, by: str | None, expected: int
     ) -> PolicyVersion | None:

@@ -13,7 +13,7 @@ from handraise.backends.sql.directory import SqlDirectory
 from handraise.backends.sql.files import SqlBlobs, SqlFiles
 from handraise.backends.sql.outbox import SqlOutbox
 from handraise.backends.sql.policies import SqlPolicies
-from handraise.backends.sql_files import check_newer_schema, load_migrations
+from handraise.backends.sql_files import check_newer_schema, check_same_schema, load_migrations
 from handraise.backends.sqlite.bus import SqliteBus
 from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.copy_note import read_note
@@ -102,14 +102,20 @@ def migrate(connection: sqlite3.Connection) -> None:
             # A pragma takes no parameters; the number is our own.
             connection.execute(f"pragma user_version = {migration.number:d}")
             connection.execute(
-                "insert into migrations (number, name, oldest_release) values (?, ?, ?)",
-                [migration.number, migration.name, migration.oldest_release],
+                "insert into migrations (number, name, oldest_release, digest) values (?, ?, ?, ?)",
+                [migration.number, migration.name, migration.oldest_release, migration.digest],
             )
 
 
 def check_readable(connection: sqlite3.Connection, applied: int) -> None:
-    """Raise SchemaMismatch if a later release has given the file a schema that this one cannot use."""
+    """Raise SchemaMismatch if a later release, or another build, has given the file a schema that this one cannot use."""
     newest = MIGRATIONS[-1].number
+    if applied:
+        # An earlier build had no column for the digest.
+        found = connection.execute("select * from migrations")
+        names = [each[0] for each in found.description]
+        rows = [dict(zip(names, row, strict=True)) for row in found]
+        check_same_schema(MIGRATIONS, {row["number"]: row.get("digest") for row in rows})
     if applied > newest:
         stated = connection.execute(
             "select number, oldest_release from migrations where number > ?", [newest]

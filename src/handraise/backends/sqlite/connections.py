@@ -159,7 +159,24 @@ def _translated(work: Callable[[], T]) -> Callable[[], T]:
     def run() -> T:
         try:
             return work()
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"SQLite cannot do this now: {error}") from error
+        except (sqlite3.Error, PermissionError) as error:
+            raise unavailable(error) from error
 
     return run
+
+
+def unavailable(error: sqlite3.Error | PermissionError) -> StoreUnavailable:
+    """What is wrong with a file, and what to do; some of it does not pass by itself."""
+    said, found = str(error), None
+    if isinstance(error, PermissionError):
+        found = StoreUnavailable(f"This user cannot open or write {error.filename}.")
+    elif "readonly database" in said or "unable to open database" in said:
+        found = StoreUnavailable(f"This user cannot open or write the file or its folder: {said}.")
+    elif "already exists" in said or "file is not a database" in said:
+        found = StoreUnavailable(
+            f"This file belongs to another program: {said}. Give Handraise a file of its own."
+        )
+    if found is None:
+        return StoreUnavailable(f"SQLite cannot do this now: {said}")
+    found.misconfigured = True
+    return found

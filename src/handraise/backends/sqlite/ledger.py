@@ -68,9 +68,14 @@ class SqliteLedger(SqlLedger):
 
 
 async def _erase(run: Run, question_id: str, by: str) -> bool:
+    led = await run("led", id=question_id)
     if await run("is_held", id=question_id) or not await run("erase_question", id=question_id):
         return False
     await run("note_removal", id=question_id, what="erased", actor=by)
     for name in _OF_QUESTION:
         await run(name, id=question_id)
+    if led and (following := await run("followers", id=question_id, limit=1)):
+        next_id = following[0]["id"]
+        await run("follow", id=question_id, next_id=next_id, topic_key=led[0]["topic_key"])
+        await run("log", id=next_id, kind="opened", actor=None, channel=None, data=None)
     return True

@@ -132,7 +132,13 @@ limit :limit;
 
 -- name: concerning
 -- The questions in which a person took part, or that name them.
-select question_id as id from events where workspace = :workspace and actor = :person and question_id <> ''
+select question_id as id
+from events
+where workspace = :workspace and question_id <> '' and (
+    actor = :person
+    or kind in ('asked', 'escalated', 'brought_in', 'handed_over', 'voted')
+        and exists (select 1 from json_each(events.data, '$.to') as t where t.value = :person)
+)
 union
 select q.id
 from questions as q
@@ -140,6 +146,9 @@ where q.workspace = :workspace and (
     q.asker = :person
     or q.outcome ->> '$.by' = :person
     or exists (select 1 from json_each(q.recipients) as r where r.value = :person)
+    or exists (select 1 from json_each(coalesce(q.added, '[]')) as r where r.value = :person)
+    or exists (select 1 from json_each(coalesce(q.aside, '{}')) as r where r.key = :person)
+    or exists (select 1 from json_tree(coalesce(q.needs, '[]')) as n where n.atom = :person)
     or exists (select 1 from json_each(coalesce(q.votes, '{}')) as v where v.key = :person)
     or exists (
         select 1
@@ -164,6 +173,10 @@ from (
 )
 where exists (select 1 from seals where workspace = :workspace)
 group by question_id;
+
+-- name: led
+-- The topic of a pending question that others may follow.
+select topic_key from inbox where workspace = :workspace and question_id = :id and topic_key is not null;
 
 -- name: erase_question
 -- Erase a question.
@@ -234,6 +247,10 @@ where workspace = :workspace and :person in (created_by, revoked_by);
 update files
 set owner = 'erased:' || key, used_at = case when referred then used_at else 0 end
 where workspace = :workspace and owner = 'person:' || :person;
+update stops set actor = 'erased', why = 'erased' where workspace = :workspace and actor = :person;
+update holds set actor = 'erased', reason = 'erased' where workspace = :workspace and actor = :person;
+update policies set actor = 'erased' where workspace = :workspace and actor = :person;
+update rule_suspensions set actor = 'erased' where workspace = :workspace and actor = :person;
 update grants set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
 update standing_answers set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
 update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;

@@ -63,6 +63,17 @@ delete from quotas where workspace = :workspace;
 -- Store a quota.
 insert into quotas (workspace, agent, pending) values (:workspace, :agent, :pending);
 
+-- name: count_waiting_checks
+-- How many spot checks of a rule wait for people, counted up to a number.
+select count(*) as waiting
+from (
+    select 1
+    from inbox as i
+    inner join questions as q on q.workspace = i.workspace and q.id = i.question_id
+    where i.workspace = :workspace and i.main and q.ruling ->> '$.checked' = :rule
+    limit :limit
+) as found;
+
 -- name: find_standing_answer
 -- The standing answer that holds now for questions with this topic key, if its giver may still answer them.
 select s.*

@@ -159,7 +159,7 @@ set (replaced_by, status, settled_at, outcome) = (
     ) as o
 )
 where workspace = :workspace and id = :id and asker = :actor and replaced_by is null
-returning outcome ->> '$.replaced_by' is :replaced_by as is_withdrawn, outcome, topic_key;
+returning outcome ->> '$.replaced_by' is :replaced_by as is_withdrawn, outcome;
 
 -- name: bring_in
 -- Put a question into the inbox of others, too. One that follows another question is in nobody's inbox.
@@ -722,10 +722,13 @@ insert into events (workspace, question_id, kind, at, actor, channel, data)
 values (:workspace, :id, :kind, :now, :actor, :channel, :data);
 
 -- name: due
--- Timelines whose next step is due, of all workspaces or of one. While a timeline is paused, that is the last step.
+-- Timelines whose next step is due, of all workspaces or of one. While a timeline is paused, and at its end, that is the
+-- last step.
 select
-    i.workspace, i.question_id as id, q.steps_taken, case when q.follows is null then q.topic_key end as topic_key,
-    q.steps -> case when q.asked_back > 0 or q.follows is not null then '$[#-1]' else '$[' || q.steps_taken || ']' end as step
+    i.workspace, i.question_id as id, q.steps_taken,
+    q.steps -> case
+        when q.asked_back > 0 or q.follows is not null or q.expires_at <= :now then '$[#-1]' else '$[' || q.steps_taken || ']'
+    end as step
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.due_at <= :now and (:workspace is null or i.workspace = :workspace)
@@ -735,18 +738,11 @@ limit :limit;
 -- name: step
 -- Do a timeline's next step.
 update questions
-set steps_taken = steps_taken + (asked_back = 0 and follows is null),
+set steps_taken = steps_taken + (:step ->> 'do' not in ('expire', 'default')),
     status = case :step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else status end,
     settled_at = case when :step ->> 'do' in ('expire', 'default') then :now end,
     outcome = case when :step ->> 'do' in ('expire', 'default') then coalesce(:step ->> 'record', '{}') end,
-    stepped_at = case when :step ->> 'do' in ('expire', 'default') then stepped_at else :now end,
-    -- A late step delays the end: at least ten minutes, or the planned gap, are left after each step.
-    expires_at = case when :step ->> 'do' in ('expire', 'default') then expires_at else max(expires_at, :now + (
-        select cast(sum(min(later.value ->> '$.after' - sooner.value ->> '$.after', 600)) * 1000000 as integer)
-        from json_each(questions.steps) as later
-        join json_each(questions.steps) as sooner on sooner.key = later.key - 1
-        where later.key > questions.steps_taken
-    )) end
+    stepped_at = case when :step ->> 'do' in ('expire', 'default') then stepped_at else :now end
 where workspace = :workspace and id = :id and status = 'pending' and steps_taken = :steps_taken
 returning status;
 
@@ -762,7 +758,7 @@ where workspace = :workspace and question_id = :id and (main or :do = 'escalate'
 
 -- name: unheard
 -- Questions to be closed because nobody waits for them, or put off, of all workspaces or of one.
-select i.workspace, i.question_id as id, case when q.follows is null then q.topic_key end as topic_key
+select i.workspace, i.question_id as id
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.unheard_at <= :now and (:workspace is null or i.workspace = :workspace)
@@ -804,7 +800,7 @@ where workspace = :workspace and id in (select value from json_each(:ids)) and a
 
 -- name: old
 -- Pending questions of an asker that were asked before `:before`.
-select i.workspace, i.question_id as id, i.topic_key
+select i.workspace, i.question_id as id
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.asker = :asker and q.asked_at < :before

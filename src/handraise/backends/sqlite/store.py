@@ -353,7 +353,7 @@ class SqliteStore:
                 ref = Ref(row["workspace"], row["id"])
                 run(connection, "close", workspace=ref.workspace, id=ref.id)
                 _log(connection, ref, "expired", now)
-                _end_followers(connection, ref, row["topic_key"], now)
+                _end_followers(connection, ref, now)
             return [Ref(row["workspace"], row["id"]) for row in rows]
 
         return await self._connections.write(work)
@@ -617,7 +617,7 @@ class SqliteStore:
             data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
             _log(connection, ref, _DEEDS[step.do], now, data=data)
             if ref in settled:
-                _end_followers(connection, ref, row["topic_key"], now)
+                _end_followers(connection, ref, now)
         return settled
 
     def _close_orphans(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
@@ -627,7 +627,7 @@ class SqliteStore:
             ref = Ref(row["workspace"], row["id"])
             if _close_orphan(connection, ref, now):
                 settled.append(ref)
-                _end_followers(connection, ref, row["topic_key"], now)
+                _end_followers(connection, ref, now)
         return settled
 
     async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
@@ -781,22 +781,22 @@ def _replace(connection: sqlite3.Connection, draft: Draft, replaced: str, now: i
     if rows and rows[0]["is_withdrawn"]:
         run(connection, "close", **place)
         _log(connection, old, "withdrawn", now, actor=draft.asker, data=from_json(rows[0]["outcome"]))
-        _end_followers(connection, old, rows[0]["topic_key"], now)
+        _end_followers(connection, old, now)
     elif rows:
         _log(connection, old, "replaced", now, actor=draft.asker, data={"replaced_by": draft.id})
 
 
-def _end_followers(connection: sqlite3.Connection, ref: Ref, topic_key: str | None, now: int) -> None:
+def _end_followers(connection: sqlite3.Connection, ref: Ref, now: int) -> None:
     """End the questions that follow one that has ended, if a person has decided; else ask the oldest of them."""
-    if topic_key is None:
-        return
     place = {"workspace": ref.workspace, "id": ref.id}
-    ended = _read(connection, "read", now=now, **place)
+    (row,) = run(connection, "read", now=now, **place)
+    if row["topic_key"] is None or row["follows"] is not None:
+        return
+    ended = stored_question(row)
     following = [
         Ref(row["workspace"], row["id"]) for row in run(connection, "followers", now=now, limit=-1, **place)
     ]
-    if ended is not None and ended.outcome is not None and is_shared(ended.outcome):
-        (row,) = run(connection, "read", now=now, **place)
+    if ended.outcome is not None and is_shared(ended.outcome):
         record = shared_record(ended, from_json(row["outcome"]))
         for each in list(following):
             follower = {"workspace": each.workspace, "id": each.id}
@@ -808,7 +808,7 @@ def _end_followers(connection: sqlite3.Connection, ref: Ref, topic_key: str | No
                 _log(connection, each, ended.status.value, now, actor=by, channel=channel, data=record)
                 following.remove(each)
     if following:
-        run(connection, "follow", next_id=following[0].id, topic_key=topic_key, **place)
+        run(connection, "follow", next_id=following[0].id, topic_key=row["topic_key"], **place)
         _log(connection, following[0], "opened", now)
 
 
@@ -859,7 +859,7 @@ def _settle(
     later.log(move.question, kind, now, actor=move.by, channel=move.channel, data=data)
     if status != "pending" and move.question.topic is not None:
         later.write()
-        _end_followers(connection, move.question.ref, move.question.topic_key, now)
+        _end_followers(connection, move.question.ref, now)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)
     ruling = move.question.ruling

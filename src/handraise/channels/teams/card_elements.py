@@ -44,6 +44,11 @@ def words(text: str, **style: Any) -> list[Element]:
     ] or [{"type": "TextRun", "text": " ", **style}]
 
 
+def _spaced(text: str, **style: Any) -> list[Element]:
+    """Some words with every space: Teams would show several as one."""
+    return [{**each, "text": _SPACES.sub("\u00a0", each["text"])} for each in words(text, **style)]
+
+
 def name(text: str) -> list[Element]:
     """A name that somebody else gave, in its own type so that it cannot pass for our words."""
     return words(visible_line(text), fontType="Monospace")
@@ -93,7 +98,7 @@ def markdown(text: str, **style: Any) -> Element:
 
 def literal(text: str, **style: Any) -> Element:
     """A text exactly as it is, every space included."""
-    return line(words(_SPACES.sub("\u00a0", text), fontType="Monospace", **style), spacing="Small")
+    return line(_spaced(text, fontType="Monospace", **style), spacing="Small")
 
 
 def button(title: str, verb: str, data: dict[str, Any], *, inputs: bool = False) -> Element:
@@ -147,7 +152,7 @@ def _runs(lines: Sequence[Line], style: dict[str, Any]) -> Iterator[list[Element
     ]
     for look, same in groupby(spans, key=_look):
         text = "".join(span.text for span in same)
-        yield words(_SPACES.sub("\u00a0", text), **style, **look)
+        yield _spaced(text, **style, **look)
 
 
 def _look(span: Span) -> dict[str, Any]:

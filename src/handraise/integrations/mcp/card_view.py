@@ -152,7 +152,9 @@ def _read_decision(form: Approval, request: Mapping[str, Json]) -> Json:
     decision = request.get("decision")
     # A desk accepts other words for an approval if a person typed them; a button sends exactly one.
     if decision not in ("approve", "deny"):
-        raise InvalidAnswer([Problem("decision", 'expected "approve" or "deny"')])
+        raise InvalidAnswer(
+            [Problem("decision", 'expected "approve" or "deny"; a reason is a part of its own, "reason"')]
+        )
     value: dict[str, Json] = {"decision": decision, "digest": form.digest}
     if isinstance(reason := request.get("reason"), str) and reason.strip():
         value["reason"] = reason

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from handraise.model.away import Away, away_problems
 from handraise.model.errors import InvalidRequest, NotFound, PermissionDenied
+from handraise.model.evidence import check_may_administer
 from handraise.model.identities import Person
 from handraise.model.json_values import text_problem
 from handraise.model.problems import Problem
@@ -37,7 +38,7 @@ async def put_away(ctx: Context, caller: CurrentPerson, person_id: PersonId, bod
 
     New questions that name you are also asked of your deputy, unless the policy requires you.
     """
-    person = await _person(ctx, caller, person_id)
+    person = await _changed_person(ctx, caller, person_id)
     starts = datetime.now(UTC) if body.starts is None else body.starts
     away = Away(starts=starts, until=body.until, deputy=body.deputy)
     changed = await go_away(ctx, person, away, by=caller.person.id)
@@ -47,7 +48,7 @@ async def put_away(ctx: Context, caller: CurrentPerson, person_id: PersonId, bod
 @router.delete("/people/{person_id}/away", response_model=AwayRecord)
 async def end_away(ctx: Context, caller: CurrentPerson, person_id: PersonId) -> Response:
     """Say that you are back; as an administrator, that anybody is. A second time changes nothing."""
-    person = await _person(ctx, caller, person_id)
+    person = await _changed_person(ctx, caller, person_id)
     changed = await come_back(ctx, person, by=caller.person.id)
     return reply(AwayRecord.of(changed.id, changed.away))
 
@@ -94,6 +95,14 @@ async def come_back(ctx: ServerContext, person: Person, *, by: str) -> Person:
     if changed is None:
         raise NotFound("This person was removed meanwhile.")
     return changed
+
+
+async def _changed_person(ctx: ServerContext, caller: PersonCaller, person_id: str) -> Person:
+    """The same for a change; that of another person needs a session that is strong enough to administer."""
+    person = await _person(ctx, caller, person_id)
+    if person.id != caller.person.id:
+        check_may_administer(caller.person.id, caller.session.evidence)
+    return person
 
 
 async def _person(ctx: ServerContext, caller: PersonCaller, person_id: str) -> Person:

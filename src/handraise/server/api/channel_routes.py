@@ -1,4 +1,4 @@
-"""Inbound requests of channels and deployment checks. Each verifies its own requests."""
+"""Inbound requests of channels. Each verifies its own requests."""
 
 from __future__ import annotations
 
@@ -22,12 +22,6 @@ _Receive: TypeAlias = Callable[[Mapping[str, str], bytes], Awaitable[ChannelResp
 async def receive(request: Request, ctx: Context, channel: str) -> Response:
     """Pass a request to its channel. Requests that are not genuine count against the rate limit."""
     return await _pass_on(request, getattr(ctx.channels.get(channel), "receive", None))
-
-
-@router.post("/checks/{service}/inbound")
-async def receive_check(request: Request, ctx: Context, service: str) -> Response:
-    """Pass a webhook of a CI service to its deployment check."""
-    return await _pass_on(request, getattr(ctx.checks.get(service), "receive", None))
 
 
 async def _pass_on(request: Request, receive: _Receive | None) -> Response:

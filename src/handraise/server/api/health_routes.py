@@ -25,11 +25,13 @@ async def get_health() -> Response:
 
 @router.get("/readyz", response_class=Response, responses={503: PROBLEM_RESPONSES[503]})
 async def get_readiness(ctx: Context) -> Response:
-    """The server accepts requests and its store answers; else 503, and requests should go to another server."""
+    """The server accepts requests; 503 once it is stopping, and requests should go to another server.
+
+    The store is not checked. If it is away, it is away from all servers: each request gets a 503 that says so and when to
+    come back, which is better than a load balancer without any server.
+    """
     if ctx.is_draining:
         return document_response(problem_of(StoreUnavailable("This server is stopping.")))
-    if not await ctx.store_check.store_answers():
-        return document_response(problem_of(StoreUnavailable("The store does not answer.")))
     return Response('{"status":"ready"}', media_type="application/json")
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from handraise.model.errors import NotFound, PermissionDenied
+from handraise.model.evidence import check_may_administer
 from handraise.model.identities import Person
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
@@ -59,6 +60,7 @@ async def _link_person(ctx: ServerContext, caller: PersonCaller, name: str | Non
         return caller.person
     if not caller.is_admin:
         raise PermissionDenied(caller.person.id, "only administrators make links for others")
+    check_may_administer(caller.person.id, caller.session.evidence)
     person = await ctx.directory.find_person(caller.workspace, name or "")
     if person is None:
         raise _no_such_person()

@@ -47,7 +47,7 @@ from handraise.server.auth.authenticator import (
     CurrentPerson,
     PersonCaller,
     ReaderCaller,
-    admin_of,
+    stopper_of,
 )
 from handraise.server.context import ServerContext
 from handraise.server.live.long_polls import LongPoll
@@ -402,7 +402,7 @@ async def withdraw_question(
     """Withdraw a question: an agent its own, an administrator any."""
     by = None
     if isinstance(caller, PersonCaller) or body.by is not None:
-        admin = await admin_of(request)
+        admin = await stopper_of(request)
         check_by(admin, body.by)
         by = admin.person.responder
     await visible(ctx, caller, question_id)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from handraise.model.errors import InvalidRequest, NoReceiptKey, ReceiptRefused
 from handraise.model.json_values import text_problem
 from handraise.model.problems import Problem
+from handraise.model.receipts import receipt_use_problem
 from handraise.server.api.responses import QuestionId, reply
 from handraise.server.auth.authenticator import Context, CurrentAgent, count_refusal
 from handraise.wire.receipt_records import ReceiptKeySet, ReceiptToken, UsedReceipt, UseReceipt
@@ -44,7 +45,7 @@ async def use_receipt(request: Request, ctx: Context, body: UseReceipt) -> Respo
     """
     if ctx.receipt_key is None:
         raise NoReceiptKey
-    if why := text_problem(body.use_id):
+    if why := text_problem(body.use_id) or receipt_use_problem(body.use_id):
         raise InvalidRequest([Problem("body.use_id", why)])
     try:
         receipt = await asyncio.to_thread(ctx.receipt_key.verifier.read, body.receipt)

@@ -12,7 +12,7 @@ from handraise.model.json_values import text_problem
 from handraise.model.problems import Problem
 from handraise.model.stops import Stop
 from handraise.server.api.responses import reply
-from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
+from handraise.server.auth.authenticator import Context, CurrentAdmin, CurrentStopper, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.wire.stop_records import PutStop, StopList, StopRecord
 
@@ -30,7 +30,7 @@ async def list_stops(ctx: Context, admin: CurrentAdmin) -> Response:
 
 
 @router.post("/stops", status_code=201, response_model=StopRecord)
-async def begin_stop(ctx: Context, admin: CurrentAdmin, body: PutStop) -> Response:
+async def begin_stop(ctx: Context, admin: CurrentStopper, body: PutStop) -> Response:
     """Stop an agent, a tool, a tool of an agent, or the whole workspace.
 
     Once this returns, nothing that it covers is posted, approved or consumed. If exactly this is stopped already, the

@@ -18,6 +18,7 @@ from starlette.requests import HTTPConnection
 
 from handraise.desk.batcher import KeyedBatcher
 from handraise.model.errors import PermissionDenied, Unauthenticated
+from handraise.model.evidence import check_may_administer
 from handraise.model.identities import AgentKey, Person, Role, Session
 from handraise.model.people import ADMIN_PROGRAM, READER, may_see
 from handraise.model.questions import Question
@@ -286,7 +287,15 @@ async def auditor_of(connection: HTTPConnection) -> PersonCaller | ReaderCaller:
 
 
 async def admin_of(connection: HTTPConnection) -> PersonCaller:
-    """The administrator who makes this request; anybody else is refused."""
+    """The administrator who makes this request; anybody else is refused, and a change in a session that is too weak."""
+    caller = await stopper_of(connection)
+    if connection.scope.get("method") not in SAFE:
+        check_may_administer(caller.person.id, caller.session.evidence)
+    return caller
+
+
+async def stopper_of(connection: HTTPConnection) -> PersonCaller:
+    """The administrator who makes this request, also in a weak session: it only stops something."""
     caller = await person_of(connection)
     if not caller.is_admin:
         raise PermissionDenied(caller.person.id, "only administrators of the workspace may do this")
@@ -302,6 +311,7 @@ CurrentAgent = Annotated[AgentCaller, Depends(agent_of)]
 CurrentPerson = Annotated[PersonCaller, Depends(person_of)]
 CurrentConfigurer = Annotated[Configurer, Depends(configurer_of)]
 CurrentAdmin = Annotated[PersonCaller, Depends(admin_of)]
+CurrentStopper = Annotated[PersonCaller, Depends(stopper_of)]
 
 
 def cookie_name(ctx: ServerContext) -> str:
@@ -345,7 +355,9 @@ async def _authenticate(connection: HTTPConnection) -> AnyCaller:
     if caller is None:
         if scheme or text:
             count_refusal(connection, "key" if scheme else "session")
-        raise Unauthenticated("A valid key or session is needed: Authorization: Bearer …")
+        raise Unauthenticated(
+            "This server does not know the key or session, or it has ended. Send one as Authorization: Bearer …, or set HANDRAISE_KEY."
+        )
     count_request(connection, caller)
     if not isinstance(caller, PersonCaller):
         connection.app.state.last_used.note(caller.workspace, caller.key_id)
@@ -355,7 +367,10 @@ async def _authenticate(connection: HTTPConnection) -> AnyCaller:
 
 def count_request(connection: HTTPConnection, caller: AnyCaller) -> None:
     """Count one more request of this caller; raises `TooManyRequests`."""
-    connection.app.state.rate_limits.count_request(caller.workspace, caller.credential)
+    rate_limits = connection.app.state.rate_limits
+    rate_limits.count_request(caller.workspace, caller.credential)
+    if connection.scope.get("method") not in SAFE:
+        rate_limits.check_bytes(caller)
 
 
 async def still_authorized(connection: HTTPConnection) -> bool:

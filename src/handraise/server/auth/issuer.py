@@ -8,7 +8,15 @@ from urllib.parse import quote
 
 from handraise.model.errors import AlreadySettled
 from handraise.model.identities import LinkPurpose, Person
-from handraise.model.people import ADMIN_PROGRAM, READER, SCIM, check_may_respond, key_prefix
+from handraise.model.lookalike_names import misleading
+from handraise.model.people import (
+    ADMIN_PROGRAM,
+    READER,
+    SCIM,
+    check_may_respond,
+    key_prefix,
+    reserved_for,
+)
 from handraise.model.questions import Question
 from handraise.server.context import ServerContext
 from handraise.wire.credentials import TokenKind, digest_of, make_token
@@ -21,6 +29,10 @@ async def issue_key(ctx: ServerContext, workspace: str, agent: str, *, by: str) 
         raise ValueError(
             f"an agent's name must not begin with {prefix!r}: that is for programs that do not ask"
         )
+    if why := reserved_for(agent):
+        raise ValueError(f"{agent!r} is no agent: {why}")
+    if why := misleading(agent):
+        raise ValueError(f"an agent's name must not be taken for another one, but this one {why}")
     return await _issue_key(TokenKind.AGENT, ctx, workspace, agent, by)
 
 

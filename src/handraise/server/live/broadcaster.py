@@ -135,6 +135,8 @@ class _FeedBroadcaster:
         ctx = self._context
         stopping = asyncio.ensure_future(ctx.stopping.wait())
         stopping.add_done_callback(lambda _: self._end())
+        # After a fail-over the store may have lost events: clients that come back read again what they wait for.
+        ctx.engine.feeds.when_away.add(self._end)
         try:
             self.cursor = await ctx.store.feed_end(self.workspace)
             self.started.set()
@@ -150,6 +152,7 @@ class _FeedBroadcaster:
                 extra={"event": "streams_ended"},
             )
         finally:
+            ctx.engine.feeds.when_away.discard(self._end)
             stopping.cancel()
             self._end()
 
@@ -210,7 +213,7 @@ class Subscription:
     async def next(self) -> VisibleEvents | None:
         """Return the next events. Without events it is a heartbeat, with the cursor so far. None is the end.
 
-        It also ends if the store is unavailable; the client reconnects with its cursor.
+        It also ends if the store is or was unavailable; the client reconnects with its cursor, and reads again.
         """
         with suppress(DeskClosed, StoreUnavailable):
             while not (self._is_over or self._broadcaster.is_over):

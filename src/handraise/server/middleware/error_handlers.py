@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.problems import HandraiseError, Problem
+from handraise.model.unknown_fields import unknown_field
 from handraise.wire.problem_documents import MEDIA_TYPE, ProblemDocument, problem_of
 
 _log = logging.getLogger(__name__)
@@ -76,12 +78,21 @@ async def _handle_handraise_error(_: Request, error: Exception) -> Response:
     return problem_response(error if isinstance(error, HandraiseError) else HandraiseError())
 
 
-async def _handle_validation_error(_: Request, error: Exception) -> Response:
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
     found = list(error.errors()) if isinstance(error, RequestValidationError) else []
-    problems = [Problem(".".join(map(str, each["loc"])), str(each["msg"])) for each in found]
+    problems = [Problem(".".join(map(str, each["loc"])), _said(request, each)) for each in found]
     if isinstance(getattr(error, "body", None), bytes):
         problems = [Problem("body", "expected JSON, and the header Content-Type: application/json")]
     return problem_response(InvalidRequest(problems))
+
+
+def _said(request: Request, found: Mapping[str, Any]) -> str:
+    """What is wrong with a part of a request; of a field that does not exist, which one was probably meant."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    model: Any = getattr(getattr(body, "field_info", None), "annotation", None)
+    if found["type"] != "extra_forbidden" or not hasattr(model, "model_json_schema"):
+        return str(found["msg"])
+    return unknown_field(model.model_json_schema(), found["loc"][1:])
 
 
 async def handle_http_exception(_: Request, error: Exception) -> Response:

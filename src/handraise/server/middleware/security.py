@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handraise.model.attachments import MAX_FILE_BYTES
 from handraise.model.errors import TooManyRequests
+from handraise.server.auth.authenticator import AgentCaller, AnyCaller
 from handraise.server.settings import ServerSettings
 from handraise.server.uploads import is_upload
 
@@ -78,7 +79,12 @@ class SecurityMiddleware:
                 message["headers"] = [*given, *(each for each in headers if each[0] not in names)]
             await send(message)
 
-        await self._app(scope, self._limit_body(scope, receive), send_with_headers)
+        state = scope.setdefault("state", {})
+        try:
+            await self._app(scope, self._limit_body(scope, receive), send_with_headers)
+        finally:
+            if received := state.get("body_bytes"):
+                scope["app"].state.rate_limits.note_bytes(state.get("caller"), received)
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         """Limit the body. If `Content-Length` is too large, nothing is read."""
@@ -110,6 +116,7 @@ class SecurityMiddleware:
             body = message.get("body", b"")
             whole = not message.get("more_body", False)
             got += len(body)
+            scope["state"]["body_bytes"] = got
             parts += body.count(b",") + body.count(b":")
             # FastAPI lets only this kind of exception through while it reads a body.
             if too_large or got > limit:
@@ -142,6 +149,8 @@ class RateLimits:
         self._windows = _RateWindows()
         self._requests = limits.parse(settings.rate_limit)
         self._refusals = limits.parse(settings.sign_in_limit)
+        self._daily_bytes = settings.daily_bytes
+        self._bytes = limits.parse("1/day")
 
     def count_request(self, workspace: str, credential: str) -> None:
         """Count a request with this key or session; raises `TooManyRequests`."""
@@ -153,6 +162,18 @@ class RateLimits:
         Only invalid credentials are limited, so others behind the same address are not affected.
         """
         self._count(self._refusals, "address", network_of(host))
+
+    def note_bytes(self, caller: AnyCaller | None, received: int) -> None:
+        """Count the bytes of a request if it was an agent's."""
+        if isinstance(caller, AgentCaller) and self._daily_bytes:
+            self._windows.count(self._bytes, ("bytes", caller.workspace, caller.agent), received)
+
+    def check_bytes(self, caller: AnyCaller) -> None:
+        """Raise `TooManyRequests` if an agent has sent as many bytes as it may in a day."""
+        if isinstance(caller, AgentCaller) and self._daily_bytes:
+            ends_in, sent = self._windows.find(("bytes", caller.workspace, caller.agent))
+            if sent >= self._daily_bytes:
+                raise TooManyRequests(ends_in, f"This agent has sent {self._daily_bytes} bytes in a day")
 
     def _count(self, limit: limits.RateLimitItem, *who: str) -> None:
         if (wait := self._windows.count(limit, who)) is not None:
@@ -166,8 +187,14 @@ class _RateWindows:
         self._windows: dict[tuple[str, ...], tuple[float, int]] = {}
         self._cleanup_at = 0.0
 
-    def count(self, limit: limits.RateLimitItem, who: tuple[str, ...]) -> float | None:
-        """Count one more; return the seconds until the next window if that is over the limit."""
+    def find(self, who: tuple[str, ...]) -> tuple[float, int]:
+        """The seconds until the next window, and what was counted in this one."""
+        ends_at, times = self._windows.get(who, (0.0, 0))
+        left = ends_at - time.monotonic()
+        return (left, times) if left > 0 else (0.0, 0)
+
+    def count(self, limit: limits.RateLimitItem, who: tuple[str, ...], number: int = 1) -> float | None:
+        """Count one more, or so many; return the seconds until the next window if that is over the limit."""
         now = time.monotonic()
         if now >= self._cleanup_at:
             self._windows = {each: window for each, window in self._windows.items() if window[0] > now}
@@ -175,7 +202,7 @@ class _RateWindows:
         ends_at, times = self._windows.get(who, (0.0, 0))
         if ends_at <= now:
             ends_at, times = now + limit.get_expiry(), 0
-        self._windows[who] = ends_at, times + 1
+        self._windows[who] = ends_at, times + number
         return ends_at - now if times >= limit.amount else None
 
 

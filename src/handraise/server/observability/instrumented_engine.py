@@ -186,6 +186,9 @@ class _InstrumentedStore(_InstrumentedCalls):
                 outcomes: dict[Ref, Outcome | None] = await self._outcomes(refs)
                 for status, number in Counter(each.status for each in outcomes.values() if each).items():
                     self._metrics.count_settled_as(status, number)
+                self._metrics.count_defaults(
+                    sum(getattr(each, "source", None) == "default" for each in outcomes.values())
+                )
         return refs
 
     async def expire_older(

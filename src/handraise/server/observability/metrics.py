@@ -104,10 +104,19 @@ class Metrics:
         self._settled = self._counter(
             "questions_settled", "Questions that this process settled, by their status", ["status"]
         )
+        self._defaulted = self._counter(
+            "answers_by_default",
+            "Questions that got their default through this process because nobody answered in time; `answered` counts them too",
+        )
         self._attempts = self._counter("attempts", "Answers through this process that did not fit the form")
         self._checks_denied = self._counter(
             "spot_checks_denied",
             "Spot checks of rules that were denied through this process; a denial suspends the rule",
+        )
+        self._policy_duration = self._histogram(
+            "policy_duration_seconds",
+            "Until the rules of a workspace had decided about a question",
+            _LOOP_BUCKETS,
         )
         self._time_to_answer = self._histogram(
             "time_to_answer_seconds",
@@ -260,6 +269,10 @@ class Metrics:
         """Count a denial that suspends a rule."""
         self._checks_denied.add(1)
 
+    def observe_policy(self, seconds: float) -> None:
+        """Observe how long the rules of a workspace took to decide about a question."""
+        self._policy_duration.observe(seconds)
+
     def count_settled(self, question: Question) -> None:
         """Count a question that a person or its asker settled here."""
         self.count_settled_as(question.status)
@@ -269,6 +282,10 @@ class Metrics:
     def count_settled_as(self, status: Status, number: int = 1) -> None:
         """Count questions that were settled here with this status."""
         self._settled.add(number, status=status)
+
+    def count_defaults(self, number: int) -> None:
+        """Count questions that were answered with their default."""
+        self._defaulted.add(number)
 
     def observe_local_wake_up(self, seconds: float) -> None:
         """Observe how long waits took to get an outcome that was recorded here."""

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from scim2_models import (
     Context,
+    ForbiddenException,
     InvalidValueException,
     Meta,
     NotFoundException,
@@ -77,9 +78,9 @@ class ScimGroups:
         return self._group(name, people, stored)
 
     async def change(self, group_id: str, change: Callable[[Group], Group]) -> Group:
-        """Change a group. `change` is called again if somebody else has changed it meanwhile."""
+        """Change a group that a provider made. `change` is called again if somebody else has changed it meanwhile."""
         for _ in range(_TRIES):
-            before, stored = await self._read(group_id)
+            before, stored = await self._read_own(group_id)
             wanted = change(self._group(group_id, before, stored))
             people = await self._people(wanted)
             _check_name((wanted.display_name or "").strip())
@@ -99,8 +100,8 @@ class ScimGroups:
         raise StoreUnavailable(f"Others change the group {group_id!r} all the time; try again.")
 
     async def remove(self, group_id: str) -> None:
-        """Remove a group; raises `NotFoundException`."""
-        await self._read(group_id)
+        """Remove a group; raises what `_read_own` raises."""
+        await self._read_own(group_id)
         await self.ctx.directory.put_group(self.workspace, group_id, [], by=self.by)
         await self.ctx.directory.remove_provisioned(self.workspace, "Group", group_id)
 
@@ -112,6 +113,15 @@ class ScimGroups:
         if stored is None and people is None:
             raise NotFoundException(detail="There is no such group here.")
         return people or (), stored
+
+    async def _read_own(self, group_id: str) -> tuple[Sequence[str], Provisioned]:
+        """A group that a provider made; raises `NotFoundException`, or `ForbiddenException` for any other."""
+        people, stored = await self._read(group_id)
+        if stored is None:
+            raise ForbiddenException(
+                detail="This is a group that an administrator made: only administrators change or remove it."
+            )
+        return people, stored
 
     async def _write(self, name: str, wanted: Group) -> Provisioned:
         document = wanted.model_dump(

@@ -8,7 +8,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pydantic
-from scim2_models import Context, InvalidValueException, Meta, NotFoundException, UniquenessException
+from scim2_models import (
+    Context,
+    ForbiddenException,
+    InvalidValueException,
+    Meta,
+    NotFoundException,
+    UniquenessException,
+)
 from scim2_models.resources.user import Email, GroupMembership, Name
 
 from handraise.desk.everybody import everybody
@@ -72,17 +79,22 @@ class ScimUsers:
         return await self._put(name, None, wanted)
 
     async def change(self, user_id: str, wanted: User) -> User:
-        """Make a person as they are wanted; raises `NotFoundException` and `UniquenessException`."""
-        return await self._put(user_id, await self._person(user_id), wanted)
+        """Make a person as they are wanted; raises `UniquenessException` and what `_own_person` raises."""
+        return await self._put(user_id, await self._own_person(user_id), wanted)
 
     async def remove(self, user_id: str) -> None:
-        """Remove a person with everything that is theirs; raises `NotFoundException`."""
-        await self._person(user_id)
+        """Remove a person with everything that is theirs; raises what `_own_person` raises."""
+        await self._own_person(user_id)
         await remove_person(self.ctx, self.workspace, user_id, by=self.by)
 
     async def _put(self, name: str, before: Person | None, wanted: User) -> User:
         directory, facts = self.ctx.directory, _facts(wanted)
         await self._check_unused(wanted.user_name or "", name)
+        if before is not None and before.role is Role.ADMIN and before.email != facts.email:
+            raise ForbiddenException(
+                detail="This person administers Handraise: only an administrator there changes their address, because whoever "
+                "signs in with it administers too."
+            )
         if facts.email is not None:
             holder = await directory.find_person_by_email(self.workspace, facts.email)
             if holder is not None and holder.id != name:
@@ -127,6 +139,15 @@ class ScimUsers:
         person = await self.ctx.directory.find_person(self.workspace, user_id) if known else None
         if person is None:
             raise _no_such_person()
+        return person
+
+    async def _own_person(self, user_id: str) -> Person:
+        """A person whom a provider made; raises `NotFoundException`, or `ForbiddenException` for anybody else."""
+        person = await self._person(user_id)
+        if await self._document(person) is None:
+            raise ForbiddenException(
+                detail="This is a person whom an administrator added: only administrators change or remove them."
+            )
         return person
 
     async def _document(self, person: Person) -> Provisioned | None:

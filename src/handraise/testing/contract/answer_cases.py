@@ -279,6 +279,15 @@ class AnswerCases(ContractFixtures):
         assert attempt.data["value"] == "A-17"
         assert attempt.data["problems"] == [{"path": "", "message": "there is no such order"}]
 
+    @promise("P11")
+    async def test_an_attempt_counts_only_with_the_evidence_that_an_answer_needs(self, desk: Desk) -> None:
+        form = Approval.of("wire", {"eur": 1}, risk="high")
+        question = await desk.post("Pay?", form=form, max_attempts=1)
+        weak = Provenance(evidence="client-asserted")
+        with pytest.raises(PermissionDenied, match="only a program asserts"):
+            await desk.reject_answer(question.id, "approve", [Problem("", "no")], by="ana", provenance=weak)
+        assert await desk.get(question.id) == question
+
     @promise("P12", "P13")
     async def test_attempts_of_both_kinds_exhaust_it_together(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", choices=["a"], max_attempts=2)

@@ -349,6 +349,9 @@ class AskCases(ContractFixtures):
         assert await desk.ask("Which?", into=one_or_two, key="k", if_exists="keep", timeout=SOON) == "2"
         with pytest.raises(AnswerTypeMismatch):
             await desk.ask("Which?", into=three, key="k", if_exists="keep", timeout=SOON)
+        with pytest.raises(InvalidQuestion, match="int cannot take the answer 'a'"):
+            await desk.ask("Which?", choices=["a", "b"], into=int, key="new", timeout=0)
+        assert await desk.find_by_key("new") is None
         with pytest.raises(KeyConflict) as conflict:
             await desk.post("W" * 200, choices=["1", "2"], key="k", recipients=["ana"], expires_in=3600)
         (only,) = conflict.value.differences

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from handraise.model.callbacks import Callback, ServiceCallback
+from handraise.model.callbacks import Callback
 from handraise.model.deliveries import Delivery, DeliveryStatus, Try
 from handraise.model.errors import KeyConflict
 from handraise.model.forms import Confirm
@@ -99,17 +99,6 @@ class CallbackCases(ContractFixtures):
         await ports.outbox.record([Try(delivery=second, status=DeliveryStatus.UPDATED)])
         clock.advance(timedelta(days=1))
         assert await _take(ports, workspace) == []
-
-    async def test_a_callback_of_a_service_is_made_by_its_own_channel_only(
-        self, ports: Backend, workspace: str
-    ) -> None:
-        callback = ServiceCallback("https://ci.example/7", channel="ci", details={"run": 7})
-        question = await _asked(ports, _draft(workspace, callback=callback))
-        await _end(ports, question)
-        assert await _take(ports, workspace) == []
-        (due,) = await ports.outbox.take(workspace, **(_TAKEN | {"channels": ["ci"]}))
-        assert (due.channel, due.rate_limit_key) == ("ci", "callback ci.example:443")
-        assert due.to == {"url": "https://ci.example/7", "run": 7}
 
     @promise("P1")
     async def test_a_callback_is_due_however_its_question_ends(

@@ -18,7 +18,7 @@ from handraise.model.audit_verification import Verdict, verify
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.identities import Role
-from handraise.model.lifecycle import answer_move
+from handraise.model.lifecycle import answer_move, bring_in_move
 from handraise.model.people import Responder
 from handraise.model.questions import Question, Ref
 from handraise.model.seals import NOTHING_BEFORE, Hold, Rule, Seal, Signer
@@ -220,6 +220,21 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
         assert again.id == "q-2"
         assert await ports.store.join(again.ref, by="agent", key="k2")
 
+    async def test_if_the_first_of_a_topic_are_erased_the_next_one_is_asked(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        topic = QuestionOptions(topic="rate", recipients=["ana"])
+        posted = [await _post(ports, workspace, f"q-{n}", **topic) for n in range(4)]
+        assert [each.follows for each in posted] == [None, "q-0", "q-0", "q-0"]
+        await ports.ledger.erase(workspace, ["q-0", "q-1"], by="op")
+        left = await ports.store.read([each.ref for each in posted[2:]])
+        assert [each and each.follows for each in left] == [None, "q-2"]
+        waiting = await ports.store.pending(
+            Filter(workspace=workspace, recipient=Responder("ana")), after=None, limit=9
+        )
+        assert [each.id for each in waiting] == ["q-2"]
+        assert [each.kind for each in await ports.store.history(posted[2].ref)] == ["asked", "opened"]
+
     async def test_the_index_goes_on_after_the_last_event_that_it_has(
         self, ports: Backend, workspace: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -296,6 +311,27 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
         (key,) = await directory.keys(workspace, after=None, limit=10)
         assert (key.id, key.created_by) == (made.id, "erased")
         assert (await directory.claim(workspace, "person:ana since 2026", "once", **claim)).state == "new"
+
+    async def test_a_person_is_erased_from_what_they_stopped_held_and_decided(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        await ports.policies.put(workspace, {"rules": []}, by="ana", expected=0)
+        await ports.policies.stop(workspace, agent="bot", why="ana says so", by="ana")
+        await ports.ledger.hold(replace(_hold(workspace, "h", None), reason="ana says so", by="ana"))
+        await ports.ledger.erase_person(workspace, "ana")
+        (stop,), (hold,) = await ports.policies.stops(workspace), await ports.ledger.holds(workspace)
+        assert (stop.by, stop.why, hold.by, hold.reason) == ("erased",) * 4
+        (version,) = await ports.policies.versions(workspace, before=None, limit=9)
+        assert version.by == "erased"
+
+    async def test_a_question_concerns_those_who_were_brought_in(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        asked = [await _post(ports, workspace, f"q-{n}", recipients=["bo"]) for n in range(2)]
+        moves = [bring_in_move(each, Responder("bo"), ["ana"]) for each in asked]
+        assert None not in await ports.store.settle(moves)
+        await ports.store.settle([answer_move(asked[1], Responder("bo"), "a")])
+        assert await ports.ledger.concerning(workspace, "ana") == ["q-0", "q-1"]
 
     async def test_a_workspace_keeps_by_its_own_rule(
         self, ports: Backend, clock: ManualClock, workspace: str

@@ -40,7 +40,7 @@ class PendingViewCases(ContractFixtures):
         both = await post("Both?", quorum=2)
         voted = await post("Voted?", quorum=2)
         back = await post("Back?", replies="program")
-        snoozed = await post("Snoozed?")
+        snoozed = await post("Snoozed?", recipients=["group:ops", "bo"])
         others = await post("Others?", recipients=["bo"])
         clock.advance(_HOUR)
         await desk.run_due()

@@ -101,6 +101,28 @@ class PolicyCases(ContractFixtures):
         assert later.status == "pending"
 
     @promise("P11")
+    async def test_a_rule_allows_nothing_while_as_many_of_its_spot_checks_wait_as_it_says(
+        self, desk: Desk, backend: Backend, workspace: str
+    ) -> None:
+        await backend.set_policy(workspace, deciding({"allow": {"check": 0.5, "outstanding": 2}}))
+        # That none of 40 questions is a check, or all of them are, never happens.
+        first = [await desk.post("Pay?", form=_PAY) for _ in range(40)]
+        places = [place for place, each in enumerate(first) if each.ruling and each.ruling.checked]
+        assert [place for place, each in enumerate(first) if each.status == "pending"] == [
+            places[0],
+            *range(places[1], 40),
+        ]
+        waiting = [each for each in first if each.status == "pending"]
+        allowed = 0
+        for _ in range(40):
+            for each in waiting:
+                await desk.answer(each.id, "approve", by="ana")
+            posted = await desk.post("Pay?", form=_PAY)
+            allowed += posted.status == "answered"
+            waiting = [posted] if posted.status == "pending" else []
+        assert allowed
+
+    @promise("P11")
     async def test_what_needs_a_passkey_is_denied_without_one_and_not_approved(
         self, desk: Desk, backend: Backend, workspace: str
     ) -> None:

@@ -38,6 +38,17 @@ class QuorumCases(ContractFixtures):
         await desk.run_due()
         assert (await desk.answer(question.id, "a", by="zoe")).status == "answered"
 
+    async def test_after_the_end_everybody_can_read_what_each_person_said(self, desk: Desk) -> None:
+        question = await desk.post("May I?", form=Approval.of("refund", {"amount": 40}), quorum=2)
+        await desk.answer(question.id, {"decision": "approve", "reason": "seen"}, by="ana")
+        pending = await desk.get(question.id)
+        assert [(vote.by, vote.value, vote.reason) for vote in pending.votes] == [("ana", None, None)]
+        await desk.answer(question.id, "approve", by="bob")
+        told = {vote.by: (vote.value, vote.reason) for vote in (await desk.get(question.id)).votes}
+        assert told.keys() == {"ana", "bob"}
+        assert [value["decision"] for value, _ in told.values()] == ["approve", "approve"]
+        assert (told["ana"][1], told["bob"][1]) == ("seen", None)
+
     @promise("P11")
     async def test_one_person_cannot_agree_with_themselves(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"], quorum=2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Approval, Desk, NotApproved
+from handraise import Approval, Desk, InvalidAnswer, NotApproved
 from handraise.errors import (
     AlreadyConsumed,
     ApprovalLapsed,
@@ -79,6 +79,15 @@ class ReceiptCases(_SigningFixtures):
             verified(token, receipt_key, clock.now())
         again = verified(await signing.receipt(question.id), receipt_key, clock.now())
         assert (again.id, again.expires_at) == (first.id, first.expires_at + RECEIPT_LIFETIME)
+
+    @promise("P16")
+    async def test_a_request_of_an_agent_never_passes_for_the_use_of_a_receipt(self, signing: Desk) -> None:
+        question = await signing.post("Pay?", form=_PAY)
+        await signing.answer(question.id, "approve", by="ana")
+        with pytest.raises(InvalidAnswer, match="request: begins with 'receipt:'"):
+            await signing.consume_approval(question.id, request="receipt:payment-77")
+        assert (await signing.get(question.id)).consumed_at is None
+        assert await signing.consume_approval(question.id, request="payment-77") == _PAY.action
 
     @promise("P16")
     async def test_a_receipt_ends_with_the_approval(

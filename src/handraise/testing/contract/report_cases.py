@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from handraise import Approval, Desk, Question, QuestionNotFound
-from handraise.errors import AlreadyReported, InvalidReport, NothingToReport
+from handraise import Approval, Desk, NotApproved, Question, QuestionNotFound
+from handraise.errors import AlreadyConsumed, AlreadyReported, InvalidReport, NothingToReport
 from handraise.questions import Report
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import REFUSED, Backend, ContractFixtures
@@ -83,6 +83,25 @@ class ReportCases(ContractFixtures):
         assert after.report is not None
         assert (after.report.ok, after.report.link, after.report.details) == (False, None, None)
         assert (await desk.history(question.id))[-1].data == {"ok": False, "text": "the disk is full"}
+
+    async def test_what_asks_for_no_approval_cannot_be_used_as_one(self, desk: Desk) -> None:
+        question = await desk.post("Which?")
+        with pytest.raises(NotApproved, match="it asks for no approval, but for an answer"):
+            await desk.consume_approval(question.id)
+        with pytest.raises(TypeError, match="takes an Approval first, not dict"):
+            await desk.request_approval({"tool": "x"})  # type: ignore[arg-type]  # as people write it
+
+    @promise("P16")
+    async def test_an_approval_that_was_used_names_its_report(self, desk: Desk) -> None:
+        question = await consumed(desk)
+        with pytest.raises(AlreadyConsumed, match="unknown"):
+            await desk.consume_approval(question.id)
+        reported = await desk.report(question.id, ok=False, text="the disk is full")
+        with pytest.raises(
+            AlreadyConsumed, match="It failed, and this was reported: the disk is full"
+        ) as used:
+            await desk.consume_approval(question.id)
+        assert used.value.report == reported.report
 
     @promise("P7")
     async def test_the_same_report_again_changes_nothing(self, desk: Desk, clock: ManualClock) -> None:

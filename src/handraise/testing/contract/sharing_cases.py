@@ -321,9 +321,29 @@ class AsideCases(ContractFixtures):
 
     async def test_the_only_one_cannot_set_it_aside_for_good(self, desk: Desk) -> None:
         question = await desk.post("Which one?", recipients=["ana"])
-        with pytest.raises(CannotShare, match="nobody else may answer"):
+        with pytest.raises(CannotShare, match="nobody else has this in their inbox"):
             await desk.set_aside(question.id, by="ana")
         assert await _inbox(desk, "ana") == [question.id]
+
+    async def test_the_last_one_cannot_set_it_aside_for_good(self, desk: Desk, clock: ManualClock) -> None:
+        question = await desk.post("Which one?", recipients=["ana", "bo"])
+        await desk.set_aside(question.id, by="ana")
+        with pytest.raises(CannotShare, match="nobody else has this in their inbox"):
+            await desk.set_aside(question.id, by="bo")
+        assert await _inbox(desk, "bo") == [question.id]
+        await desk.set_aside(question.id, by="bo", until=clock.now() + timedelta(hours=1))
+        await desk.put_back(question.id, by="ana")
+        await desk.set_aside(question.id, by="bo")
+        assert await _inbox(desk, "ana") == [question.id]
+
+    async def test_of_all_who_set_it_aside_at_once_one_keeps_it(self, desk: Desk) -> None:
+        people = ["ana", "bo", "cy"]
+        question = await desk.post("Which one?", recipients=people)
+        done = await asyncio.gather(
+            *(desk.set_aside(question.id, by=person) for person in people), return_exceptions=True
+        )
+        assert any(isinstance(each, CannotShare) for each in done)
+        assert any([await _inbox(desk, person) == [question.id] for person in people])
 
     async def test_others_do_not_notice(self, desk: Desk) -> None:
         question = await desk.post("Refund?", form=_REFUND, recipients=["ana", "bo"], quorum=2)

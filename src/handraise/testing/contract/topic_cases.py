@@ -47,6 +47,26 @@ async def _inbox(desk: Desk, person: str = "ana") -> list[str]:
 class TopicCases(ContractFixtures):
     """Of equal questions with one topic, people see one; its answer ends all of them."""
 
+    @pytest.mark.parametrize("ends", ["expire", "recover"])
+    async def test_if_those_before_end_at_once_the_next_one_is_asked(
+        self, backend: Backend, workspace: str, clock: ManualClock, ends: str
+    ) -> None:
+        async with (
+            backend.open(workspace=workspace, asker="one", clock=clock) as one,
+            backend.open(workspace=workspace, asker="two", clock=clock) as two,
+        ):
+            ends_after: list[dict[str, Any]] = [{}, {}]
+            if ends == "expire":
+                ends_after = [{"expires_in": "10m"}, {"expires_in": "20m"}]
+            over = [await _rate(one, **options) for options in ends_after]
+            last = await _rate(two)
+            clock.advance(timedelta(hours=1))
+            await (two.run_due() if ends == "expire" else one.recover(timedelta(minutes=30)))
+            assert [(await one.get(each.id)).status for each in over] == ["expired", "expired"]
+            assert (await two.get(last.id)).follows is None
+            assert await _inbox(two) == [last.id]
+            assert [each.kind for each in await two.history(last.id)] == ["asked", "opened"]
+
     @promise("P4")
     async def test_one_answer_is_for_all_who_ask(self, backend: Backend, workspace: str) -> None:
         async with (

@@ -6,11 +6,12 @@
 -- by what right somebody answers; deliveries; the audit trail.
 
 -- What was applied to this file. `oldest_release` is the oldest one that works on the schema after it: that release may
--- open the file.
+-- open the file. `digest` is that of the migration: a build in which it differs does not open the file.
 create table migrations (
     number          integer primary key,
     name            text    not null,
-    oldest_release  text    not null
+    oldest_release  text    not null,
+    digest          text
 ) strict;
 
 -- What `handraise copy` notes in both stores, by the same `id`, so that only one of them is ever used. A source is not opened
@@ -559,17 +560,21 @@ union all
 select q.workspace, q.id, a.value from questions as q, json_each(q.added) as a where q.recipients <> '[]';
 
 -- When the next step of each question's timeline is due; null if none is left. After a late step, the next one waits at least
--- ten minutes, or as long as was planned between the two if that is less. While it is the asker's turn, only the end is due.
+-- ten minutes, or as long as was planned between the two if that is less; but never beyond the end, which nothing puts off.
+-- While it is the asker's turn, only the end is due.
 create view next_steps as
 select q.workspace, q.id, case
     when q.asked_back > 0 or q.follows is not null then q.expires_at
     when q.steps_taken = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer)
-    else max(
-        q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
-        q.stepped_at + cast(min(
-            q.steps ->> ('$[' || q.steps_taken || '].after') - q.steps ->> ('$[' || (q.steps_taken - 1) || '].after'),
-            600
-        ) * 1000000 as integer)
+    else min(
+        max(
+            q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
+            q.stepped_at + cast(min(
+                q.steps ->> ('$[' || q.steps_taken || '].after') - q.steps ->> ('$[' || (q.steps_taken - 1) || '].after'),
+                600
+            ) * 1000000 as integer)
+        ),
+        coalesce(q.expires_at, 9223372036854775807)
     )
 end as due_at
 from questions as q;

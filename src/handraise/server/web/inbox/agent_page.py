@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from handraise.model.errors import NotFound
 from handraise.model.forms import Approval
+from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
@@ -20,7 +21,6 @@ from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.active_grants import active_grants
-from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.name_links import tool_href
 from handraise.server.web.inbox.naming_rules import naming_rules

@@ -5,8 +5,6 @@ Links show their full address: only the address itself can be clicked.
 
 from __future__ import annotations
 
-import unicodedata
-
 import nh3
 from markupsafe import Markup
 
@@ -16,7 +14,6 @@ from handraise.presentation.markdown_html import TAGS, HtmlStyles, to_html
 _SIDES = ("right", "center")
 # Styles in a page are forbidden.
 _LOOK = HtmlStyles(sides={"right": ' class="right"', "center": ' class="center"'}, colours=True)
-_ALIKE = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 _REL = "noopener noreferrer nofollow"
 
 
@@ -38,14 +35,3 @@ def formatted(text: str) -> Markup:
         strip_comments=True,
     )
     return Markup(cleaned)  # noqa: S704 -- cleaned above
-
-
-def mixes_alphabets(name: str) -> bool:
-    """Whether a name mixes alphabets whose letters look alike, as a misleading name does."""
-    return len(alphabets_of(name)) > 1
-
-
-def alphabets_of(name: str) -> frozenset[str]:
-    """The alphabets in a name whose letters look like letters of other alphabets."""
-    found = (unicodedata.name(each, "").split(" ", 1)[0] for each in name if each.isalpha())
-    return _ALIKE.intersection(found)

@@ -9,13 +9,13 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
-from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.handed_over import handed_over
 from handraise.server.web.inbox.name_links import agent_href

@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias
 
 from markupsafe import Markup
 
+from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.statistics import Ending
 from handraise.model.visible import visible_line
 from handraise.presentation.names import channel_name
 from handraise.presentation.translation import gettext, grouped
-from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.charts import Bar, bars
 from handraise.server.web.inbox.insights_period import Period
 from handraise.server.web.inbox.settled_filters import UNNAMED

@@ -19,6 +19,7 @@ from handraise.desk.policy_admin import (
 )
 from handraise.desk.rule_suspensions import suspended_rules
 from handraise.model.errors import InvalidPolicy, NotFound, PreconditionFailed
+from handraise.model.evidence import check_may_administer
 from handraise.model.json_values import text_problem
 from handraise.model.policy_versions import PolicyVersion
 from handraise.model.visible import visible_line
@@ -101,6 +102,7 @@ async def apply_policy(
     """Store a policy, if nobody has stored another one since this page was opened."""
     if not caller.is_admin:
         return _for_others()
+    check_may_administer(caller.person.id, caller.session.evidence)
     try:
         checked = await checked_document(
             read_document(document), workspace=caller.workspace, recipients=ctx.engine.recipients
@@ -120,6 +122,7 @@ async def resume_rule_here(
     """Let a suspended rule allow questions again."""
     if not caller.is_admin:
         return _for_others()
+    check_may_administer(caller.person.id, caller.session.evidence)
     if text_problem(rule):
         raise NotFound("There is no such rule here.")
     await resume_rule(ctx.policies, caller.workspace, rule, by=caller.person.id)

@@ -21,6 +21,7 @@ from handraise.model.forms import Approval, Confirm, Scope, takes_files
 from handraise.model.handovers import handovers
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.outcomes import Answered
 from handraise.model.people import may_respond, may_take_back
 from handraise.model.problems import Problem
@@ -48,7 +49,7 @@ from handraise.presentation.ruling_text import ruling_lines
 from handraise.presentation.times import span
 from handraise.presentation.translation import gettext
 from handraise.server.passkeys.passkey_use import PasskeyUse
-from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
+from handraise.server.web.inbox.agent_text import formatted
 from handraise.server.web.inbox.away_view import away_lines
 from handraise.server.web.inbox.earlier_view import MaySee, earlier_of, later_of
 from handraise.server.web.inbox.file_view import FilePlaces, files_of
@@ -116,7 +117,7 @@ class OtherPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasskeyNeed:
-    """A passkey that the policy requires. A denial needs none, unless the session is too weak for that too."""
+    """A passkey that the policy requires. A denial needs none."""
 
     use: PasskeyUse | None
     """How passkeys are used, if this server can."""
@@ -124,7 +125,6 @@ class PasskeyNeed:
     """Whether the person has one that works here."""
     address: str
     """Where a browser asks what to sign."""
-    also_to_refuse: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +146,8 @@ class AnswerContext:
     other_page: OtherPage | None = None
     """Where it must be answered, if not here."""
     passkey: PasskeyNeed | None = None
+    too_weak: str | None = None
+    """Why the session is too weak to agree. It can still refuse, ask and hand over."""
     shares: bool = False
     """Whether this page can share the question with others: only with a session."""
     may_see: MaySee | None = None
@@ -479,6 +481,7 @@ def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]
         "can_wait": context.shares and can_wait(question) and not has_voted(question, context.person.id),
         "other_page": context.other_page,
         "passkey": context.passkey if question.outcome is None else None,
+        "too_weak": context.too_weak if question.outcome is None else None,
         "layout": context.layout,
         **context.shown,
     }

@@ -66,7 +66,6 @@ from handraise.server.web.inbox.later_answers import (
 from handraise.server.web.inbox.question_flow import list_after, page_after, place_of
 from handraise.server.web.inbox.question_html import (
     AnswerContext,
-    OtherPage,
     PasskeyNeed,
     Submission,
     confirmed_digest,
@@ -149,7 +148,7 @@ async def ask_signature(request: Request, ctx: Context, caller: CurrentPerson, q
         return JSONResponse({})
     submitted = await submitted_in(request)
     decision = await _decision_in(context, question, submitted)
-    if decision is None or (_refuses(question, decision) and not need.also_to_refuse):
+    if decision is None or _refuses(question, decision):
         return JSONResponse({})
     thread = await _seen_thread(context, question, submitted)
     return JSONResponse(await need.use.ask_decision(context.person, question, thread, decision))
@@ -161,13 +160,13 @@ async def _session_context(
     back = back_of(request, question.id)
     theirs = may_respond(question, caller.person.responder)
     need = await _passkey_need(ctx, caller, question) if theirs else None
-    too_weak = why_too_weak(question, caller.session.evidence) if theirs and need is None else None
+    why = why_too_weak(question, caller.session.evidence) if theirs and need is None else None
     return AnswerContext(
         desk=desk_of(ctx, caller),
         person=caller.person,
         here=f"/questions/{quote(question.id, safe='')}{back.query}",
         evidence=caller.session.evidence,
-        other_page=_sign_in_page(too_weak) if too_weak else None,
+        too_weak=_sentence(why) if why else None,
         passkey=need,
         directory=ctx.directory,
         policies=ctx.policies,
@@ -188,13 +187,12 @@ async def _passkey_need(ctx: ServerContext, caller: PersonCaller, question: Ques
         use=ctx.passkeys,
         has_one=ctx.passkeys is not None and bool(await ctx.passkeys.usable(caller.person)),
         address=f"/questions/{quote(question.id, safe='')}/signature",
-        also_to_refuse=why_too_weak(question, caller.session.evidence, refuses=True) is not None,
     )
 
 
-def _sign_in_page(why: str) -> OtherPage:
+def _sentence(why: str) -> str:
     reason = error_text(why)
-    return OtherPage("/sign-in", gettext("Sign in to decide"), f"{reason[0].upper()}{reason[1:]}.")
+    return f"{reason[0].upper()}{reason[1:]}."
 
 
 async def respond(context: AnswerContext, question: Question, submitted: Submitted) -> Response:

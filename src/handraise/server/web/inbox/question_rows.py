@@ -8,6 +8,7 @@ from datetime import date, datetime
 from itertools import groupby
 from urllib.parse import quote, urlencode
 
+from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.outcomes import Exhausted, Expired
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
@@ -18,7 +19,6 @@ from handraise.presentation.report_text import report_title, shortened_line
 from handraise.presentation.times import day_in_words, moment_text, span
 from handraise.presentation.translation import gettext, local_time
 from handraise.server.auth.authenticator import PersonCaller
-from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.executed_view import Executed, executed_of
 from handraise.server.web.inbox.name_links import agent_href, conversation_href_of, tool_href_of
 from handraise.server.web.inbox.page_texts import HistoryLine, When, outcome_in_words, since

@@ -23,6 +23,7 @@ from handraise.model.agreement import (
     outdated_approvals,
 )
 from handraise.model.forms import Approval
+from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.people import Responder, may_respond
 from handraise.model.questions import Question
 from handraise.model.urgency import ASKERS_TURN, folded, is_escalated
@@ -37,7 +38,6 @@ from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.rota_refresh import warnings_of
-from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.away_view import own_absence
 from handraise.server.web.inbox.back_links import address_of_list, query_of_list
 from handraise.server.web.inbox.done_view import done_with

@@ -11,19 +11,27 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
+from handraise.model.pending_views import PendingFilters
+from handraise.model.people import KEY_PREFIXES
 from handraise.model.stops import Stop
+from handraise.model.unknown_recipients import nearest
 from handraise.model.visible import visible
 from handraise.presentation.names import display_name
 from handraise.presentation.stop_text import stop_title, stopped_by
-from handraise.presentation.translation import gettext
+from handraise.presentation.translation import gettext, ngettext
+from handraise.server.api.question_routes import desk_of
 from handraise.server.api.stop_routes import StopId, begin, end
-from handraise.server.auth.authenticator import Context, CurrentAdmin
+from handraise.server.auth.authenticator import Context, CurrentAdmin, CurrentStopper, PersonCaller
+from handraise.server.context import ServerContext
 from handraise.server.web.inbox.name_links import agent_href, tool_href
 from handraise.server.web.inbox.page_texts import When, since
 from handraise.server.web.pages import PageRoute, live_page, message
 from handraise.wire.stop_records import PutStop
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_MOST_KEYS = 1_000
+_MOST_COUNTED = 300
 
 Name = Annotated[str, Form(max_length=200)]
 
@@ -63,21 +71,34 @@ def stop_views(stops: Iterable[Stop], me: str) -> list[StopView]:
 async def show_stops(ctx: Context, admin: CurrentAdmin) -> Response:
     """Show what is stopped, with the form to stop something."""
     stops = await ctx.policies.stops(admin.workspace)
-    return live_page("inbox/stops.html", person=admin.person, stops=stop_views(stops, admin.person.id))
+    return live_page(
+        "inbox/stops.html",
+        person=admin.person,
+        stops=stop_views(stops, admin.person.id),
+        agents=await _agents(ctx, admin),
+    )
 
 
 @pages.post("/stops")
 async def stop_here(
     ctx: Context,
-    admin: CurrentAdmin,
+    admin: CurrentStopper,
     *,
     agent: Name = "",
     tool: Name = "",
+    everything: Annotated[bool, Form()] = False,
     why: Annotated[str, Form(max_length=2_000)] = "",
     sure: Annotated[bool, Form()] = False,
 ) -> Response:
     """Ask whether it is meant, then stop it."""
     agent, tool, why = agent.strip(), tool.strip(), why.replace("\r\n", "\n").strip()
+    if not (agent or tool or everything) or (everything and (agent or tool)):
+        return message(
+            gettext("Say what to stop"),
+            gettext("Nothing was stopped: name an agent or a tool, or choose the whole workspace."),
+            status=422,
+            lead=("/stops", gettext("Back to the stops")),
+        )
     if not why:
         return message(
             gettext("Say why"),
@@ -103,7 +124,8 @@ async def stop_here(
         stop=stop_view(planned, admin.person.id, planned.at),
         begins=True,
         action="/stops",
-        kept={"agent": agent, "tool": tool, "why": why},
+        effect=await _effect(ctx, admin, planned),
+        kept={"agent": agent, "tool": tool, "everything": "true" if everything else "", "why": why},
     )
 
 
@@ -125,8 +147,36 @@ async def resume_here(
         stop=stop,
         begins=False,
         action=f"/stops/{stop.id}/end",
+        effect=(),
         kept={},
     )
+
+
+async def _agents(ctx: ServerContext, admin: PersonCaller) -> list[str]:
+    """The agents that have a key here, for the list below the field."""
+    keys = await ctx.directory.keys(admin.workspace, after=None, limit=_MOST_KEYS)
+    return sorted({each.agent for each in keys if not each.agent.startswith(KEY_PREFIXES)})
+
+
+async def _effect(ctx: ServerContext, admin: PersonCaller, stop: Stop) -> list[str]:
+    """What a stop would come to, and that nobody has the agent's name if that is so."""
+    waiting = await desk_of(ctx, admin).by_urgency(
+        asker=stop.agent, filters=PendingFilters(tool=stop.tool), limit=_MOST_COUNTED
+    )
+    number = len(waiting.places)
+    counted = ngettext("It stops {count} pending question.", "It stops {count} pending questions.", number)
+    said = [counted.format(count=f"{number}+" if waiting.after else number)]
+    known = await _agents(ctx, admin)
+    if stop.agent is not None and stop.agent not in known and not number:
+        near = nearest(stop.agent, known)
+        said.append(
+            gettext("No agent here is called {agent}. Did you mean {near}?").format(
+                agent=visible(stop.agent), near=visible(near[0])
+            )
+            if near
+            else gettext("No agent here is called {agent}.").format(agent=visible(stop.agent))
+        )
+    return said
 
 
 def _links(stop: Stop) -> Iterator[tuple[str, str]]:

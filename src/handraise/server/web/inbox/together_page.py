@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from handraise.model.bulk_answers import BulkAnswer, BulkItem
 from handraise.model.errors import QuestionNotFound
 from handraise.model.forms import Approval
+from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
@@ -22,7 +23,6 @@ from handraise.presentation.one_press import QuickButton, buttons_of
 from handraise.server.api.question_routes import desk_of, visible
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
-from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import back_of
 from handraise.server.web.inbox.file_view import FilePlaces
 from handraise.server.web.inbox.form_controls import Submitted, read_answer

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from handraise.model.argument_order import reading_order
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.lookalike_names import alphabets_of
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.code_language import (
     LONGEST_COLOURED,
@@ -22,7 +23,6 @@ from handraise.presentation.code_language import (
 )
 from handraise.presentation.code_tokens import Token, code_tokens
 from handraise.presentation.translation import gettext
-from handraise.server.web.inbox.agent_text import alphabets_of
 from handraise.server.web.inbox.diff_rows import DiffLine, DiffRow, diff_rows
 
 _PAIRS = (("before", "after"), ("old", "new"))
