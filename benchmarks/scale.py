@@ -19,7 +19,7 @@ ANSWERED_AFTER = HOUR
 """People take an hour."""
 KEPT = 90
 """Days for which settled questions are kept."""
-SHARD = 4e12
+LARGEST = 4e12
 """Bytes that one database may have, so that it can be restored in a night."""
 ROW_SETS = 1_700
 """Bytes of a pending question with its inbox."""
@@ -103,7 +103,7 @@ class Need:
     @property
     def databases(self) -> int:
         """So many are needed for the disk."""
-        return max(1, -int(-self.disk // SHARD))
+        return max(1, -int(-self.disk // LARGEST))
 
     def cost(self, *, streams: bool) -> float:
         """Dollars a month, every database with a standby."""

@@ -31,7 +31,7 @@ from handraise.server.passkeys.passkey_use import PasskeyUse
 from handraise.signing.key_files import make_key
 from support.authenticator import SoftAuthenticator
 from support.chromium import ARGUMENTS
-from support.database import POSTGRES, create_database, drop_database
+from support.database import POSTGRES, drop_database
 from support.doc_pages import DOCS, ROOT
 from support.free_port import free_port
 from support.page_runner import SOON, Stranger, sit_down
@@ -267,17 +267,6 @@ def _tidy_up(stranger: Stranger) -> None:
 
 
 @contextlib.contextmanager
-def with_shards(stranger: Stranger) -> Iterator[None]:
-    """Three databases."""
-    with contextlib.ExitStack() as stack:
-        for number in (1, 2, 3):
-            address = asyncio.run(create_database())
-            stack.callback(_drop, address)
-            stranger.replaced[f"://db{number}/handraise"] = address.removeprefix("postgresql")
-        yield
-
-
-@contextlib.contextmanager
 def with_the_repository(stranger: Stranger) -> Iterator[None]:
     """The files of this repository, and a PostgreSQL whose roles are gone at the end."""
     (stranger.folder / "deploy").symlink_to(ROOT / "deploy")
@@ -395,7 +384,6 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "upgrade.md": with_a_database,
     HOW_TO / "rotate-keys.md": with_old_keys,
     HOW_TO / "wake-up-over-nats.md": with_a_database,
-    DOCS / "explanation" / "scale.md": with_shards,
     TUTORIAL / "answer-as-a-person.md": with_a_browser,
     TUTORIAL / "production.md": with_a_pager,
 }

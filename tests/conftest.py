@@ -8,7 +8,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import asyncpg
 import pytest
 
 from handraise.backends.postgres.schema import migrate
-from handraise.backends.shards import enlist
 from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
 from support.database import POSTGRES, create_database, drop_database
 from tests.tiers import SEED, mark_what_leaves_the_gate
@@ -45,7 +44,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     return Files(config, log)
 
 
-SERVICES = {"postgres", "shards", "nats"}
+SERVICES = {"postgres", "nats"}
 """Fixtures, and names of backends, that something must be running for."""
 
 
@@ -71,13 +70,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def postgres() -> Iterator[str]:
     """The address of a new database that is dropped at the end. A missing server is a failure."""
     with own_database() as address:
-        yield address
-
-
-@pytest.fixture(scope="session")
-def shards() -> Iterator[str]:
-    """The address of a placement database that knows three shards, one of them itself."""
-    with own_shards(3) as address:
         yield address
 
 
@@ -161,13 +153,3 @@ async def migrated(address: str) -> int:
         return await migrate(connection)
     finally:
         await connection.close()
-
-
-@contextmanager
-def own_shards(number: int) -> Iterator[str]:
-    """The address of a new placement database that knows so many shards, dropped at the end."""
-    with ExitStack() as stack:
-        addresses = [stack.enter_context(own_database()) for _ in range(number)]
-        for each in addresses:
-            asyncio.run(enlist(addresses[0], each))
-        yield addresses[0].replace("postgresql:", "postgresql+shards:", 1)

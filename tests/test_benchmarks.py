@@ -17,7 +17,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from benchmarks import bare, database, report, routing, scale
+from benchmarks import bare, database, report, scale
 from benchmarks import sqlite as bare_sqlite
 from benchmarks.failover import Scene, simulate
 from benchmarks.goals import GOALS, Goal
@@ -247,28 +247,3 @@ def test_the_page_on_scale_has_the_table_that_is_calculated() -> None:
     page = (ROOT / "docs" / "explanation" / "scale.md").read_text()
     needs = [scale.Need(each) for each in scale.SHOWN]
     assert "\n".join(scale.rows(*needs)) in page
-
-
-def test_the_page_on_scale_has_the_table_of_routing() -> None:
-    page = (ROOT / "docs" / "explanation" / "scale.md").read_text()
-    for line in routing.rows((256,)):  # those of 10,000 workspaces take seconds
-        assert line in page
-
-
-@pytest.mark.slow("takes seconds; the other rows are made in the same way")
-def test_the_page_on_scale_has_the_whole_table_of_routing() -> None:
-    page = (ROOT / "docs" / "explanation" / "scale.md").read_text()
-    assert "\n".join(routing.rows()) in page
-
-
-def test_a_server_that_dies_moves_only_its_own_workspaces_and_a_bound_is_kept() -> None:
-    names, servers = [f"workspace {n}" for n in range(500)], range(8)
-    before, after = routing.Ring(servers), routing.Ring(servers[1:])
-    first = {name: next(before.servers_of(name)) for name in names}
-    moved = [name for name in names if next(after.servers_of(name)) != first[name]]
-    assert moved
-    assert all(first[name] == 0 for name in moved)
-    assert routing.Scene(8, 256, "by workspace").busiest > routing.BOUND
-    bounded = routing.Scene(8, 256, "by workspace, bounded")
-    assert bounded.busiest <= routing.BOUND + 0.001
-    assert bounded.hints < routing.Scene(8, 256, "any server").hints / 4

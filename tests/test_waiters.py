@@ -206,7 +206,7 @@ async def test_what_a_poll_found_settled_is_read_until_it_was_read(monkeypatch: 
     waiters = Waiters(records.read, records.listen, poll_interval=0.02, settled_since=settled_since)
     try:
         waits = await waiting(waiters, PLACES[:100])
-        await until(lambda: records.reads.count({PLACES[3]}) >= 2)  # a slow shard said nothing of it
+        await until(lambda: records.reads.count({PLACES[3]}) >= 2)
         records.settled[PLACES[3]] = YES
         async with asyncio.timeout(SOON):
             assert await waits[3] == YES

@@ -63,10 +63,8 @@ def open_desk(
     Write `async with open_desk(…) as desk:`, or `desk = await open_desk(…)` and later `await desk.close()`.
 
     The address is `url`, else `HANDRAISE_URL`, else in a terminal one SQLite file in the user's data folder: `memory:`,
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`,
-    `postgresql+shards://…` for the database that knows the shard of each workspace, or the `http(s)://…` of a
-    server. `connections` is the most connections that this desk opens to PostgreSQL, or to each shard, its
-    listener included. `bus` replaces the default bus: a bus of your own, or an address such as
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, or the `http(s)://…` of a
+    server. `connections` is the most connections that this desk opens to PostgreSQL, its listener included. `bus` replaces the default bus: a bus of your own, or an address such as
     `nats://host:4222`; for a store, `HANDRAISE_BUS` is such an address too. `credentials` are for a server:
     the key of an agent or the session of a person, else `HANDRAISE_KEY`. `keep_settled` is how long settled
     questions of all workspaces of the store are kept; without it, forever. `pending_quota` is how many
@@ -424,16 +422,6 @@ def _backend_at(
             confined=confined,
             anywhere=anywhere,
             statement_span=statement_span,
-        )
-    if scheme == "postgresql+shards":
-        from handraise.backends.shards import open_shards  # noqa: PLC0415 -- asyncpg is an extra
-
-        if listen is not None:
-            raise ValueError(
-                "Each shard is listened to at its own address: HANDRAISE_LISTEN_URL is for one database."
-            )
-        return open_shards(
-            address, clock=clock, connections=connections, confined=confined, statement_span=statement_span
         )
     raise UnknownAddress(address)
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import asyncpg
 import pytest
 
 from handraise import Approval, NotApproved, open_desk
-from handraise.backends.shards import move_workspace
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
@@ -27,7 +26,6 @@ from handraise.model.seals import HeadMark, Rule
 from handraise.ports import Backend
 from handraise.signing.key_files import KeySigner, load_signer, make_key, trusted_key
 from handraise.testing.promises import promise
-from tests.conftest import own_shards
 
 SOON = 20.0
 
@@ -405,28 +403,3 @@ async def put_away(address: str) -> None:
     async with open_backend(address) as ports:
         for _ in range(3):
             await ports.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
-
-
-@pytest.fixture
-def two_shards() -> Iterator[str]:
-    with own_shards(2) as address:
-        yield address
-
-
-@pytest.mark.slow("moves between shards; tests/backends/test_shards.py moves everything in the gate")
-async def test_a_workspace_that_moves_takes_its_chain_along(
-    two_shards: str, workspace: str, signer: KeySigner, tmp_path: Path
-) -> None:
-    ids = await ask(two_shards, workspace, 2)
-    placements = two_shards.replace("postgresql+shards:", "postgresql:", 1)
-    async with open_backend(two_shards) as ports:
-        await sealed(ports, workspace, signer, 4)
-        before = await ports.ledger.seals(workspace, after=0, limit=100)
-        await ports.ledger.erase(workspace, [ids[0]], by="op")
-        for to in (2, 1, 2):
-            await move_workspace(placements, workspace, to=to)
-        assert await ports.ledger.seals(workspace, after=0, limit=100) == before
-        await ask(two_shards, workspace, 1)
-        await sealed(ports, workspace, signer, 6)
-        verdict = await judged(ports, workspace, signer, tmp_path)
-    assert (verdict.fault, verdict.events, verdict.erased) == (None, 4, 2)

@@ -1,4 +1,4 @@
-"""What becomes of the bytes of files: they go with the last question that refers to them, and come along to another shard."""
+"""What becomes of the bytes of files: they go with the last question that refers to them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from handraise import Desk, open_desk
+from handraise import Desk
 from handraise.backends.blobs.folder import FolderBlobs, place_of
 from handraise.backends.blobs.objects import ObjectBlobs
-from handraise.backends.shards import move_workspace
 from handraise.desk.attachment_store import remove_unused_files
 from handraise.desk_factory import desk_from_store, open_backend, open_blobs
-from handraise.errors import AttachmentNotFound, InvalidQuestion, StoreUnavailable, UnknownAddress
+from handraise.errors import InvalidQuestion, StoreUnavailable, UnknownAddress
 from handraise.forms import File
 from handraise.model.attachments import attachment_of
 from handraise.model.questions import Ref
 from handraise.ports import Backend, Blobs
 from handraise.ports.files import UNUSED_FOR, owner_of_asker, owner_of_person
 from handraise.testing import ManualClock
-from tests.conftest import own_shards
 
 DAY = timedelta(days=1)
 MEBIBYTE = bytes(range(256)) * 4096
@@ -299,25 +297,3 @@ def test_an_unknown_place_for_files_is_refused(tmp_path: Path) -> None:
         open_blobs("ftp://host/files")
     assert isinstance(open_blobs(str(tmp_path)), FolderBlobs)
     assert isinstance(open_blobs(f"file://{tmp_path}"), FolderBlobs)
-
-
-@pytest.fixture
-def two_shards() -> Iterator[str]:
-    with own_shards(2) as found:
-        yield found
-
-
-@pytest.mark.only_proof_of("files come along when a workspace moves to another shard")
-async def test_files_come_along_to_another_shard(two_shards: str) -> None:
-    placements = two_shards.replace("postgresql+shards:", "postgresql:", 1)
-    async with open_desk(two_shards, workspace="w") as desk:
-        files = [await desk.attach(MEBIBYTE * 2, name="large"), await desk.attach(b"", name="empty")]
-        question = await desk.post("Go?", attachments=files)
-        await desk.attach(b"unused", name="unused")
-        for to in (2, 1, 2):
-            await move_workspace(placements, "w", to=to)
-            assert await desk.read_attachment(question.id, files[0].digest) == MEBIBYTE * 2
-            assert await desk.read_attachment(question.id, files[1].digest) == b""
-        again = await desk.post("Again?", attachments=files)
-        with pytest.raises(AttachmentNotFound):
-            await desk.read_attachment(again.id, "0" * 64)

@@ -218,9 +218,7 @@ async def test_every_table_has_a_workspace_for_row_level_security(
         "migrations",
         "listeners",
         "archive_hand",
-        "shards",
         "numbering",
-        "shard",
         "store_copy",
     }
 

@@ -80,12 +80,7 @@ RIGHTS = {
     "salts": {"SELECT", "INSERT"},
     "retention": {"SELECT"},
     "holds": {"SELECT", "INSERT"},
-    "shards": {"SELECT"},
     "numbering": {"SELECT"},
-    "shard": {"SELECT"},
-    "placements": {"SELECT", "INSERT", "UPDATE"},
-    "homes": {"SELECT", "UPDATE"},
-    "changes": {"INSERT"},
 }
 WALL = "handraise.is_visible(workspace)"
 
@@ -198,9 +193,6 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "leave_copied",
         "remove_archived",
         "drop_archive_months",
-        "check_homes",
-        "nobody_moves",
-        "is_writable",
         "unsealed_workspaces",
         "find_words",
         "unindexed_workspaces",

@@ -328,12 +328,6 @@ async def test_a_copy_that_was_used_is_not_given_up(full: str, empty: str) -> No
             pass
 
 
-async def test_a_part_of_a_store_with_shards_is_refused(full: str, another: str) -> None:
-    await run(another, "insert into handraise.shard (number) values (1)")
-    with pytest.raises(UnsafeStore, match="handraise shards move"):
-        await copied(full, another)
-
-
 # == Roles ==
 
 

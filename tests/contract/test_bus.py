@@ -34,14 +34,6 @@ class TestPostgres(BusContract):
             yield Buses(one.bus, other.bus)
 
 
-@pytest.mark.slow("each shard's bus is PostgreSQL's")
-class TestShards(BusContract):
-    @pytest.fixture
-    async def buses(self, shards: str) -> AsyncIterator[Buses]:
-        async with open_backend(shards) as one, open_backend(shards) as other:
-            yield Buses(one.bus, other.bus)
-
-
 class TestNats(BusContract):
     @pytest.fixture
     async def buses(self, nats: str) -> AsyncIterator[Buses]:

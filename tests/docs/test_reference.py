@@ -165,7 +165,6 @@ SETS: dict[str, Collection[str]] = {
         "memory:",
         "sqlite:///",
         "postgresql://",
-        "postgresql+shards://",
         "https://",
         "nats://",
     ],

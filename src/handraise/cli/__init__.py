@@ -25,7 +25,6 @@ SERVER_COMMANDS = frozenset(
         "policy",
         "retention",
         "serve",
-        "shards",
     }
 )
 """What runs a server, or looks after a store in its place."""

@@ -159,11 +159,6 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "groups",
         "Groups of people: any of them may answer a question to group:NAME.",
     ),
-    "shards": (
-        "shard_commands",
-        "app",
-        "Shards: the databases that workspaces are spread over. HANDRAISE_URL is postgresql+shards://…",
-    ),
     "apply": (
         "config_commands",
         "apply",

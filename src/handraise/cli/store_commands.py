@@ -70,9 +70,6 @@ def migrate() -> None:
         before = await _schema(settings)
         async with open_backend(settings.url, listen=settings.listen_url, anywhere=True):
             pass
-        for shard in await _shards(settings):
-            async with open_backend(shard):
-                pass
         return before, await _schema(settings)
 
     before, after = asyncio.run(work())
@@ -368,18 +365,9 @@ async def _schema(settings: ServerSettings) -> Schema:
     return Schema(applied, _known("handraise.backends.postgres"), unreadable)
 
 
-async def _shards(settings: ServerSettings) -> list[str]:
-    """The addresses of all shards, if the store has shards."""
-    if not settings.url.startswith("postgresql+shards:"):
-        return []
-    from handraise.backends.shards import list_shards  # noqa: PLC0415 -- asyncpg is an extra
-
-    return [each.address for each in await list_shards(_direct(settings))]
-
-
 def _direct(settings: ServerSettings) -> str:
-    """The address of one database, as its driver expects it: the placement database if there are shards."""
-    return (settings.listen_url or settings.url).replace("postgresql+shards:", "postgresql:", 1)
+    """The address at which the database is reached without a pooler."""
+    return settings.listen_url or settings.url
 
 
 def _known(backend: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from handraise.model.deliveries import Address, Delivery, Try
 from handraise.model.events import EventKind
@@ -211,14 +211,4 @@ class Outbox(Protocol):
 
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """The deliveries of a question, oldest first."""
-        ...
-
-
-@runtime_checkable
-class DividedOutbox(Protocol):
-    """An outbox over several databases, whose parts can be worked on apart."""
-
-    @property
-    def by_shard(self) -> Sequence[Outbox]:
-        """One outbox for each database, so that work on one is not held up by another."""
         ...

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ from handraise.model.problems import HandraiseError
 from handraise.model.seals import Signer
 from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Policies, SignedHeads, Store
 from handraise.ports.channel import Channel
-from handraise.ports.outbox import DividedOutbox
 from handraise.server.announced_changes import announce_changes
 from handraise.server.channel_setup import Links, account_links, open_channels
 from handraise.server.image_encoder import ImageEncoder
@@ -200,21 +199,16 @@ async def open_server(
 async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
     """Send deliveries through the channels. Without a channel, deliveries fail in the end."""
     ctx.channels = channels
-    async with AsyncExitStack() as stack:
-        # Each shard has its own dispatcher, so that one that is down does not hold up the others.
-        for outbox in ctx.outbox.by_shard if isinstance(ctx.outbox, DividedOutbox) else [ctx.outbox]:
-            await stack.enter_async_context(
-                run_dispatcher(
-                    ctx.engine,
-                    outbox,
-                    ctx.directory,
-                    list(channels.values()),
-                    link_to=Links(ctx.settings, ctx.directory, channels),
-                    tried=ctx.metrics.count_delivery_try,
-                    span=ctx.traces.delivery_span,
-                    locale=ctx.settings.locale,
-                )
-            )
+    async with run_dispatcher(
+        ctx.engine,
+        ctx.outbox,
+        ctx.directory,
+        list(channels.values()),
+        link_to=Links(ctx.settings, ctx.directory, channels),
+        tried=ctx.metrics.count_delivery_try,
+        span=ctx.traces.delivery_span,
+        locale=ctx.settings.locale,
+    ):
         yield
 
 

@@ -51,7 +51,7 @@ class CoreSettings(BaseSettings):
     url: str = pydantic.Field(
         default_factory=default_address,
         repr=False,
-        description="where the store is: `sqlite:///file.db`, `postgresql://…` or `postgresql+shards://…`",
+        description="where the store is: `sqlite:///file.db` or `postgresql://…`",
     )
     listen_url: str | None = pydantic.Field(
         default=None,

@@ -36,7 +36,7 @@ MAX_CACHEABLE_SIZE = 0
 """No limit: the driver would not keep a statement of more than 15 KB, and PostgreSQL would plan it each time: 10 ms."""
 
 _NOT_ABOUT_A_ROW = ("HR", "53", "57", "25006")
-"""A move of a workspace, too few resources, an operator who intervenes, a server that only reads."""
+"""A rule of ours, too few resources, an operator who intervenes, a server that only reads."""
 
 DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a call to the driver may raise; a timeout is an OSError."""
@@ -133,9 +133,9 @@ async def connection(pool: Pool) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def transaction(
-    acquired: Connection, begin: str, *, end: str = "commit", within: float = LONG_WITHIN
+    acquired: Connection, begin: str, *, within: float = LONG_WITHIN
 ) -> AsyncIterator[None]:
-    """A transaction that starts with the statements in `begin` and ends with those in `end`, each in one round trip.
+    """A transaction that starts with the statements in `begin`, in one round trip.
 
     If PostgreSQL refuses a statement, the transaction is rolled back. Any other error leaves the connection in the
     middle of something: another request on it would wait just as long again, so the caller must close the connection.
@@ -143,7 +143,7 @@ async def transaction(
     try:
         await acquired.execute(begin, timeout=within)
         yield
-        await acquired.execute(end, timeout=within)
+        await acquired.execute("commit", timeout=within)
     except asyncpg.PostgresError:
         with suppress(*DRIVER_ERRORS):
             await acquired.execute("rollback", timeout=within)
@@ -206,8 +206,7 @@ def is_transient(error: Exception) -> bool:
 def is_undone(error: BaseException | None) -> bool:
     """Whether PostgreSQL itself refused to do something, so that nothing of it took effect.
 
-    False if a shard refused it because a workspace is being moved: that is not an error. False too if the server cannot do
-    anything at the moment: more transactions would not help it.
+    False if the server cannot do anything at the moment: more transactions would not help it.
     """
     return (
         isinstance(error, asyncpg.PostgresError)

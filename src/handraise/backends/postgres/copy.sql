@@ -20,12 +20,6 @@ from pg_stat_activity
 where datname = current_database() and pid <> pg_backend_pid() and usename is not null
     and (application_name is null or application_name = '' or application_name like 'handraise%');
 
--- name: is_shard
--- Whether the database is one of several, or knows where workspaces are.
-select
-    exists (select from handraise.shard) or exists (select from handraise.shards) or exists (select from handraise.homes)
-        as is_shard;
-
 -- name: tables
 -- All tables with their columns, types and keys, and the tables that they refer to.
 select

@@ -109,11 +109,6 @@ class PostgresCopyEnd:
                 f"{name} may not read all workspaces of {address}. Log in as the role that owns the tables of Handraise "
                 "(handraise_owner), or as a superuser."
             )
-        if await acquired.fetchval(COPY["is_shard"].numbered):
-            raise UnsafeStore(
-                f"{address} is a part of a store with shards, which is not copied. Move its workspaces instead: "
-                "handraise shards move"
-            )
         if not await acquired.fetchval(COPY["lock"].numbered):
             raise UnsafeStore(f"Another copy uses {address} at the moment. Wait for it, or end it.")
         forced = [] if login["bypasses"] else await _names_of(acquired, "forced")
@@ -225,7 +220,7 @@ class PostgresCopyEnd:
         name = f'handraise."{table.name}"'
         async with self._unforced([name] if name.replace('"', "") in self._forced else [], "commit"):
             # What new rows set off has been done in the source.
-            await self._acquired.execute("set local handraise.moving = 'on'")
+            await self._acquired.execute("set local handraise.copying = 'on'")
             await self._acquired.copy_records_to_table(
                 table.name, schema_name="handraise", columns=columns, records=records
             )

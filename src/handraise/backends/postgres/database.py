@@ -36,7 +36,6 @@ _TRIES = 5
 KEEPER_ROLE = "handraise_keeper"
 """The role that may erase and remove questions, which no server needs."""
 _AT_LEAST = 5.0
-_CHECK_HOMES = "select handraise.check_homes()"
 
 
 class Run(Protocol):
@@ -44,44 +43,6 @@ class Run(Protocol):
 
     async def __call__(self, statement: Statement, /, **values: Any) -> list[Any]:
         """Run a statement."""
-        ...
-
-
-class StatementRunner(Protocol):
-    """Runs statements: in one database, or in that of several in which a workspace lives."""
-
-    async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
-        """The rows of a statement that is not about a workspace, of every database."""
-        ...
-
-    async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
-        """The rows of a statement about a workspace, or of the last one if one transaction runs several."""
-        ...
-
-    async def fetch_batch(
-        self, workspaces: Iterable[str], statement: Statement, /, **values: Any
-    ) -> list[Any]:
-        """The rows of a statement about several workspaces, in one transaction. Call it inside `run_batch`."""
-        ...
-
-    async def work_in(self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of several statements about workspaces, in one transaction, which may be repeated.
-
-        About several workspaces, call it inside `run_batch`.
-        """
-        ...
-
-    async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
-        """The same as `fetch_in` for statements that only `KEEPER_ROLE` may run."""
-        ...
-
-    async def run_batch(
-        self,
-        items: Sequence[Item],
-        workspace_of: Callable[[Item], str],
-        call_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
-    ) -> Sequence[Result]:
-        """Call `call_batch` with all items, or with those of each database; the results come in the order of the items."""
         ...
 
 
@@ -108,7 +69,7 @@ class RowSecurity:
 
 
 class Database:
-    """A connection pool, a clock, and row security if it is in force. See `StatementRunner`."""
+    """Runs statements over a connection pool, with a clock, and with row security if it is in force."""
 
     def __init__(
         self,
@@ -116,28 +77,12 @@ class Database:
         *,
         clock: Clock | None = None,
         row_security: RowSecurity | None = None,
-        is_shard: bool = False,
-        only_reads: bool = False,
         statement_span: StatementSpan | None = None,
     ) -> None:
-        """In a shard, a transaction ends with a check that its workspaces live there."""
         self._statement_span = statement_span
         self._pool = pool
         self._clock = clock
         self._row_security = row_security
-        self._is_shard = is_shard
-        self._only_reads = only_reads
-
-    def as_shard(self, *, only_reads: bool = False) -> Database:
-        """The same database as a shard, perhaps for transactions that must not write."""
-        return Database(
-            self._pool,
-            clock=self._clock,
-            row_security=self._row_security,
-            is_shard=True,
-            only_reads=only_reads,
-            statement_span=self._statement_span,
-        )
 
     def pool_stats(self) -> PoolStats:
         """How busy the pool is now."""
@@ -155,23 +100,20 @@ class Database:
     async def fetch_batch(
         self, workspaces: Iterable[str], statement: Statement, /, **values: Any
     ) -> list[Any]:
-        """The rows of a statement about several workspaces, in one transaction."""
+        """The rows of a statement about several workspaces, in one transaction. Call it inside `run_batch`."""
         return await self._run_all(self._begin_in(*workspaces), [statement], values)
 
     async def work_in(self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of several statements about workspaces, in one transaction, which may be repeated."""
+        """The result of several statements about workspaces, in one transaction, which may be repeated.
+
+        About several workspaces, call it inside `run_batch`.
+        """
 
         async def done(acquired: Connection, within: float) -> Result:
             async def run(statement: Statement, /, **values: Any) -> list[Any]:
                 return await self._last_rows(acquired, [statement], self._with_now(values), within)
 
-            try:
-                return await work(run)
-            except Exception as error:
-                if self._is_shard and not isinstance(error, DRIVER_ERRORS):
-                    # It may have been decided by what is left of a workspace that lives elsewhere.
-                    await acquired.execute(_CHECK_HOMES, timeout=within)
-                raise
+            return await work(run)
 
         return await self._run(self._begin_in(*workspaces) or "begin", done)
 
@@ -189,9 +131,8 @@ class Database:
         """Call `call_batch`, which is one transaction, with all items; the results come in their order.
 
         With row security, if PostgreSQL undid the transaction, each workspace gets its own, so that what one of them cannot do
-        is done for the others. If one fails, the others are finished, and then its error is raised for the whole call. There are
-        two exceptions: what is repeated row by row, because a row was refused, and what is repeated elsewhere, because a
-        workspace is being moved.
+        is done for the others. If one fails, the others are finished, and then its error is raised for the whole call. An
+        exception is what is repeated row by row, because a row was refused.
         """
         if not items:
             return []
@@ -207,14 +148,10 @@ class Database:
 
     def _begin_in(self, *workspaces: str, role: str | None = None) -> str | None:
         """Begin a transaction about these workspaces; None if it does not need one."""
-        if self._row_security is not None:
-            security = self._row_security if role is None else RowSecurity(role)
-        elif self._is_shard:
-            security = RowSecurity(None)  # the setting says which workspaces must live here at the end
-        else:
+        if self._row_security is None:
             return None
-        begin = security.begin_in(*sorted(set(workspaces)))
-        return f"{begin}; set transaction read only" if self._only_reads else begin
+        security = self._row_security if role is None else RowSecurity(role)
+        return security.begin_in(*sorted(set(workspaces)))
 
     def _with_now(self, values: dict[str, Any]) -> dict[str, Any]:
         return {"now": self._clock.now() if self._clock else None, **values}
@@ -266,8 +203,7 @@ class Database:
                     if begin is None:
                         return await work(acquired, within)
                     begin_all = begin + self._pool.each_transaction
-                    end = f"{_CHECK_HOMES}; commit" if self._is_shard else "commit"
-                    async with transaction(acquired, begin_all, end=end, within=within):
+                    async with transaction(acquired, begin_all, within=within):
                         return await work(acquired, within)
                 except BaseException as error:
                     if not leaves_connection_good(error):

@@ -395,13 +395,11 @@ set released = true
 where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
 
 -- name: forget (may take long, writes)
--- Forget what was over longer than `:older_than` ago, also of a workspace that is moving: no fence prevents it.
+-- Forget what was over longer than `:older_than` ago.
 select
     handraise.forget(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)
     + handraise.forget_question_links(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)
-    as number
-from (select set_config('handraise.moving', 'on', true) as moving offset 0) as s
-where s.moving = 'on';
+    as number;
 
 -- name: add_passkey
 -- Store a passkey of a person who exists, unless it is registered already; the lock prevents their removal meanwhile.
@@ -508,8 +506,7 @@ returning group_name;
 
 -- name: workspaces_with_rotas
 -- Some of the workspaces in which a group has a rota.
-select workspaces_with_rotas as workspace from handraise.workspaces_with_rotas(:at_most)
-where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_rotas);
+select workspaces_with_rotas as workspace from handraise.workspaces_with_rotas(:at_most);
 
 -- name: save_view
 -- Save a view of a person who exists, unless they have one of this name, or as many as they may.

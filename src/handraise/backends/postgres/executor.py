@@ -27,7 +27,7 @@ _NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterVal
 class PostgresExecutor:
     """Runs statements; with row security, each about a workspace runs in a transaction that is confined to it."""
 
-    def __init__(self, connected: database.StatementRunner) -> None:
+    def __init__(self, connected: database.Database) -> None:
         self._database = connected
 
     async def fetch(self, workspace: str | None, /, *names: str, **values: Any) -> Sequence[Row]:

@@ -2,8 +2,7 @@
 
 -- name: unsealed (may take long)
 -- Some of the workspaces with something to be sealed.
-select unsealed_workspaces as workspace from handraise.unsealed_workspaces(:limit)
-where (select handraise.nobody_moves()) or handraise.is_writable(unsealed_workspaces);
+select unsealed_workspaces as workspace from handraise.unsealed_workspaces(:limit);
 
 -- name: head
 -- The last seal, the present instant, and the first seal of which an event is still there.

@@ -45,8 +45,7 @@ on conflict (workspace) do update set policy = excluded.policy;
 
 -- name: workspaces_with_entries
 -- Some of the workspaces that have entries.
-select workspaces_with_entries as workspace from handraise.workspaces_with_entries(:at_most)
-where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_entries);
+select workspaces_with_entries as workspace from handraise.workspaces_with_entries(:at_most);
 
 -- name: entries
 -- The oldest entries of a workspace.
@@ -118,8 +117,7 @@ select number from used;
 -- name: workspaces_with_due
 -- Some of the workspaces in which a delivery is due.
 select workspaces_with_due as workspace
-from handraise.workspaces_with_due(coalesce(:now::timestamptz, now()), :at_most)
-where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_due);
+from handraise.workspaces_with_due(coalesce(:now::timestamptz, now()), :at_most);
 
 -- name: take
 -- Take due deliveries, the oldest of each rate limit key. If many are due, it walks from key to key, so that deliveries

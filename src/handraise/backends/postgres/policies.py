@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from handraise.backends.postgres.database import StatementRunner
+from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.executor import PostgresExecutor
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.policies import SqlPolicies
@@ -17,7 +17,7 @@ _PATIENCE = 10.0
 class PostgresPolicies(SqlPolicies):
     """Policies in PostgreSQL. See `handraise.ports.Policies` for what each method promises."""
 
-    def __init__(self, database: StatementRunner) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__(PostgresExecutor(database))
         self._database = database
 

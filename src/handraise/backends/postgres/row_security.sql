@@ -109,8 +109,6 @@ from (
         ('salts', exists (select from handraise.salts where ctid < '(16,0)')),
         ('removals', exists (select from handraise.removals where ctid < '(16,0)')),
         ('retention', exists (select from handraise.retention where ctid < '(16,0)')),
-        ('holds', exists (select from handraise.holds where ctid < '(16,0)')),
-        ('placements', exists (select from handraise.placements where ctid < '(16,0)')),
-        ('homes', exists (select from handraise.homes where ctid < '(16,0)'))
+        ('holds', exists (select from handraise.holds where ctid < '(16,0)'))
 ) as t (name, seen)
 where t.seen;

@@ -67,8 +67,7 @@ order by page.place;
 
 -- name: unindexed
 -- Some of the workspaces whose newest events are not in the index.
-select unindexed_workspaces as workspace from handraise.unindexed_workspaces(:at_most)
-where (select handraise.nobody_moves()) or handraise.is_writable(unindexed_workspaces);
+select unindexed_workspaces as workspace from handraise.unindexed_workspaces(:at_most);
 
 -- name: next_to_index
 -- The next events of a workspace, with the questions of those that change words, or who may see a question. Events of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from handraise.backends.pagination import search_page
-from handraise.backends.postgres.database import StatementRunner
+from handraise.backends.postgres.database import Database
 from handraise.backends.sql.parameters import search_values
 from handraise.backends.sql.rows import stored_question
 from handraise.backends.sql_files import load_statements
@@ -28,7 +28,7 @@ _MOST_PLACES = 255
 class PostgresSearchIndex:
     """The index of a PostgreSQL store. See `handraise.ports.Store` for what each method promises."""
 
-    def __init__(self, database: StatementRunner) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:

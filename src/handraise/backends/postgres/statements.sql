@@ -748,7 +748,6 @@ returning question_id;
 
 -- name: claim_sending
 -- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
--- There is no event, so a workspace that moves to another shard loses the lease; then the question may be shown twice.
 update handraise.questions
 set sending_until = coalesce(:now::timestamptz, now()) + :lease::interval
 where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
@@ -900,8 +899,7 @@ select * from handraise.grants where workspace = :workspace and id = :id;
 
 -- name: due_workspaces
 -- Some of the workspaces in which a step is due, or a question that nobody waits for.
-select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most)
-where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces);
+select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most);
 
 -- name: sweep (may take long)
 -- Do the next due step of up to `:limit` timelines of a workspace, skipping those that another sweep has locked. The

@@ -13,7 +13,7 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.postgres.connections import is_lost
-from handraise.backends.postgres.database import KEEPER_ROLE, Run, StatementRunner
+from handraise.backends.postgres.database import KEEPER_ROLE, Database, Run
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
@@ -110,7 +110,7 @@ _USUAL = {"quorum": 1, "veto": False, "shared": False}
 class PostgresStore:
     """Questions in PostgreSQL. See `handraise.ports.Store` for what each method promises."""
 
-    def __init__(self, database: StatementRunner) -> None:
+    def __init__(self, database: Database) -> None:
         self._removes: bool | None = None
         self._database = database
         self._allowances = QuotaCache()

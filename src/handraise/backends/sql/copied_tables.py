@@ -18,11 +18,6 @@ LEFT_OUT: Mapping[str, str] = {
     "search_words": "the full-text search is indexed again from the events",
     "archive_index": "says what the archive of one database has; a copy has all questions in `questions` at first",
     "archive_hand": "how far one database has archived",
-    "shards": "a store with shards is not copied",
-    "placements": "a store with shards is not copied",
-    "shard": "a store with shards is not copied",
-    "homes": "a store with shards is not copied",
-    "changes": "a store with shards is not copied",
 }
 """The tables that are not copied, and why."""
 

@@ -11,7 +11,7 @@ from handraise.model.questions import Ref
 from handraise.ports.files import Referred, StoredFile, Upload
 
 _PART = 256 * 1024
-"""How many bytes a row has: few enough that a shard can be moved in small pieces."""
+"""How many bytes a row has: few enough that a store can be copied in small pieces."""
 
 
 class SqlFiles:

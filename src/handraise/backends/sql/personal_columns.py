@@ -258,7 +258,6 @@ IMPERSONAL: Mapping[str, frozenset[str]] = {
     "archive_index": frozenset(["id", "kept_until", "settled_at"]),
     "blobs": frozenset(["key", "place"]),
     "calendars": frozenset(["fetched_at", "group_name", "hours", "problem", "tried_at"]),
-    "changes": frozenset(["key", "number", "relation"]),
     "deliveries": frozenset(
         [
             "bundle",
@@ -283,7 +282,6 @@ IMPERSONAL: Mapping[str, frozenset[str]] = {
         ["created_at", "expires_at", "giver_backed", "id", "question_id", "revoked_at", "scope", "tool"]
     ),
     "holds": frozenset(["name", "question_id", "since"]),
-    "homes": frozenset(["fenced_until", "move", "mover", "opened_at", "progress", "shard", "state"]),
     "inbox": frozenset(
         [
             "asked_at",
@@ -312,7 +310,6 @@ IMPERSONAL: Mapping[str, frozenset[str]] = {
     "passkey_nonces": frozenset(["expires_at", "id"]),
     "passkeys": frozenset(["created_at", "domain", "id", "last_used_at", "sign_count"]),
     "people": frozenset(["admin_provided", "created_at", "disabled_at", "role"]),
-    "placements": frozenset(["going_to", "move", "shard"]),
     "policies": frozenset(["at", "version"]),
     "provisioned": frozenset(["changed_at", "created_at", "kind"]),
     "question_links": frozenset(["channel", "created_at", "digest", "expires_at", "id", "question_id"]),
@@ -376,8 +373,6 @@ IMPERSONAL: Mapping[str, frozenset[str]] = {
     "search_words_content": frozenset(["id"]),
     "search_words_data": frozenset(["id"]),
     "sessions": frozenset(["created_at", "digest", "expires_at", "how", "id"]),
-    "shard": frozenset(["number", "only_one"]),
-    "shards": frozenset(["address", "number", "open"]),
     "standing_answers": frozenset(
         [
             "contradicted_in",

@@ -9,7 +9,7 @@
 --   * Of a secret, only the digest is kept.
 --
 -- In this order: the workspace; copies; questions, their inbox, events and grants; the directory of people and agents;
--- deliveries; the archive; shards; the audit trail; full-text search; erasing; row-level security; rights.
+-- deliveries; the archive; the audit trail; full-text search; erasing; row-level security; rights.
 
 
 -- == The workspaces of a transaction ==
@@ -457,9 +457,6 @@ create index people_away on handraise.people (workspace, away_until) where away_
 create index people_disabled on handraise.people (workspace, id) where disabled_at is not null;
 create index people_by_identity on handraise.people (workspace, identity) where identity is not null;
 
--- `seen_when_adopted` here and below: making a database a shard looks for the workspaces that it has.
-create policy seen_when_adopted on handraise.people for select to current_user using (true);
-
 -- What belongs to a person refers to them, so that nothing of it is left if they are removed and come back. `provided` says
 -- that the membership comes from the OIDC provider, which can end it.
 create table handraise.members (
@@ -510,8 +507,6 @@ create table handraise.agent_keys (
     primary key (workspace, id),
     unique (workspace, digest)
 ) with (fillfactor = 75);
-
-create policy seen_when_adopted on handraise.agent_keys for select to current_user using (true);
 
 -- `vouched_by` is who made the link that the session began with, if that was somebody else. `provider_session` is a digest of
 -- the OIDC provider's issuer and of its own session, with which the provider can end this one.
@@ -1052,14 +1047,10 @@ create table handraise.addresses (
 
 create index addresses_by_id on handraise.addresses (workspace, channel, id);
 
-create policy seen_when_adopted on handraise.addresses for select to current_user using (true);
-
 create table handraise.routing (
     workspace     text        collate "C" primary key,
     policy        json        not null
 );
-
-create policy seen_when_adopted on handraise.routing for select to current_user using (true);
 
 -- Events that nobody has been told of yet.
 create table handraise.outbox (
@@ -1120,7 +1111,7 @@ create policy counted on handraise.deliveries for select to current_user using (
 
 -- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
 -- ends a question that somebody was told of, or reports what came of it. A vote that opens another stage names who is
--- asked then; a note names its author, who is not told. Rows that are copied from another shard have left their entries there.
+-- asked then; a note names its author, who is not told.
 create function handraise.add_outbox_entry() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -1156,7 +1147,7 @@ $$;
 create trigger add_outbox_entry after insert on handraise.events
     referencing new table as happened
     for each statement
-    when (current_setting('handraise.moving', true) is distinct from 'on')
+    when (current_setting('handraise.copying', true) is distinct from 'on')
     execute function handraise.add_outbox_entry();
 
 -- The workspaces that have entries, walking from one to the next.
@@ -1318,9 +1309,8 @@ begin
 end
 $$;
 
--- Only a move to another shard names these columns, and it brings them as they were; so the triggers cost nothing in other
--- statements. What may change after the end is not among them: `consumed_at` once, `taken_back_at` once and only until it
--- is consumed, `reported_at` with `report` once, `replaced_by` once, `unreached_at`. A question may also be archived, moved or erased.
+-- No statement of a server names these columns, so the triggers cost nothing there. What may change after the end is not among them: `consumed_at` once, `taken_back_at` once and only until it
+-- is consumed, `reported_at` with `report` once, `replaced_by` once, `unreached_at`. A question may also be archived or erased.
 do $$
 declare
     kept text;
@@ -1406,36 +1396,10 @@ end
 $$;
 
 
--- == Shards: workspaces spread over several databases ==
--- `shards` and `placements` are used in the database that knows where each workspace is, the other tables in every database
--- that is a shard. In a database that is no part of this, all of them are empty except for `numbering`.
-
--- Every shard and how it is reached; a closed one gets no new workspaces.
-create table handraise.shards (
-    number        integer     primary key check (number > 0),
-    address       text        not null,
-    open          boolean     not null default true
-);
-
--- Where each workspace is, and where it is going while it moves.
-create table handraise.placements (
-    shard         integer     not null references handraise.shards,
-    going_to      integer     references handraise.shards,
-    workspace     text        collate "C" primary key,
-    move          text        collate "C",
-    check ((going_to is null) = (move is null))
-);
-
-create policy seen_when_adopted on handraise.placements for select to current_user using (true);
-
--- Which shard this database is.
-create table handraise.shard (
-    only_one      boolean     primary key default true check (only_one),
-    number        integer     not null
-);
+-- == The numbering of events ==
 
 -- By whose transactions events are numbered. The epoch counts how often numbering had to get ahead of what was there: when a
--- workspace came from another shard, or when a dump was restored in another cluster.
+-- store was copied here, or when a dump was restored in another cluster.
 create table handraise.numbering (
     only_one      boolean     primary key default true check (only_one),
     epoch         integer     not null default 0,
@@ -1455,83 +1419,8 @@ $$;
 
 insert into handraise.numbering (cluster) values (handraise.cluster());
 
--- Workspaces that are moving or have moved; one that never did is not here. `leaving`: its changes are noted, and writes
--- are refused until `fenced_until`. `away`: it is on another shard. `arriving`: not to be used yet. `home`: it came by a
--- move at `opened_at`, and that move cannot be made a second time.
-create table handraise.homes (
-    fenced_until  timestamptz,
-    opened_at     timestamptz,
-    shard         integer     not null,
-    workspace     text        collate "C" primary key,
-    state         text        collate "C" not null check (state in ('home', 'leaving', 'away', 'arriving')),
-    move          text        collate "C" not null,
-    mover         text        collate "C" not null,
-    progress      jsonb
-);
-
-create policy seen_when_moving on handraise.homes for select to current_user using (true);
-
--- What was written in workspaces that leave, by the keys of the rows.
-create table handraise.changes (
-    number        bigint      generated always as identity,
-    workspace     text        collate "C" not null,
-    relation      text        collate "C" not null,
-    key           jsonb       not null,
-    primary key (workspace, number)
-);
-
--- Whether there is nothing to look up, because no workspace has ever moved.
-create function handraise.nobody_moves() returns boolean
-    language sql stable security definer set search_path = pg_catalog, pg_temp
-begin atomic
-    select not exists (select from handraise.homes);
-end;
-
--- End a transaction about workspaces, those in the setting `handraise.workspaces`, only if they live here. Asked at its
--- end: a workspace that is here then, and did not come during the transaction, was also here before.
-create function handraise.check_homes() returns void
-    language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if not handraise.nobody_moves() and exists (
-        select from handraise.homes as h
-        where (h.state in ('away', 'arriving') or h.opened_at >= now()) and h.workspace in (
-            select convert_from(decode(t.name, 'hex'), 'UTF8')
-            from string_to_table(trim(both ',.' from current_setting('handraise.workspaces')), ',') as t (name)
-        )
-    ) then
-        raise exception 'a workspace lives on another shard' using errcode = 'HR001';
-    end if;
-end
-$$;
-
--- Whether a workspace can be written to here.
-create function handraise.is_writable(workspace text) returns boolean
-    language sql volatile security definer set search_path = pg_catalog, pg_temp
-begin atomic
-    select not exists (
-        select from handraise.homes as h
-        where h.workspace = is_writable.workspace
-            and (h.state in ('away', 'arriving') or h.fenced_until > clock_timestamp())
-    );
-end;
-
--- Whether questions of a workspace are archived and removed here; with null, whether months are dropped. A workspace that
--- moves is left as it is until it has moved, and while rows of one may come, every month stays.
-create function handraise.is_tidied(workspace text) returns boolean
-    language sql stable set search_path = pg_catalog, pg_temp
-begin atomic
-    select not exists (
-        select from handraise.homes as h
-        where case
-            when is_tidied.workspace is null then h.state in ('leaving', 'arriving')
-            else h.workspace = is_tidied.workspace and h.state <> 'home'
-        end
-    );
-end;
-
--- The transaction below which every event of every feed is there for good. Events are numbered after the epoch, so that a
--- workspace takes its events along as they are, and those to come are after them.
+-- The transaction below which every event of every feed is there for good. Events are numbered after the epoch, so that
+-- those to come are after those that were copied.
 create function handraise.feed_edge() returns xid8
     language sql stable parallel safe
 begin atomic
@@ -1571,91 +1460,6 @@ begin
     if found then
         perform handraise.raise_epoch(epoch + 1) from handraise.numbering;
     end if;
-end
-$$;
-
--- The fence around every statement that writes. It runs after the rows are written, so its transaction has locked their
--- table, and each query in it sees what is committed by then. So a transaction that does not see that a workspace leaves,
--- or is fenced, has the table locked when that is committed, and can be waited for. The lock on the home keeps a
--- workspace from being away before those are done that came when a fence had ended.
-create function handraise.fence() returns trigger
-    language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-declare
-    home record;
-begin
-    if current_setting('handraise.moving', true) = 'on' then
-        return null;
-    end if;
-    if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'a shard is written to at read committed' using errcode = 'HR003';
-    end if;
-    for home in
-        select h.workspace, h.state, h.fenced_until, h.shard
-        from handraise.homes as h
-        where h.state <> 'home' and h.workspace in (select t.workspace from touched as t)
-        order by h.workspace
-        for key share of h
-    loop
-        if home.state <> 'leaving' then
-            raise exception 'a workspace lives on another shard' using errcode = 'HR001';
-        elsif home.fenced_until > clock_timestamp() then
-            raise exception 'a workspace is about to move to another shard' using errcode = 'HR002';
-        end if;
-        insert into handraise.changes (workspace, relation, key)
-        select distinct t.workspace, tg_table_name, k.key
-        from touched as t
-        cross join lateral (
-            select jsonb_object_agg(c.name, to_jsonb(t) -> c.name) as key from unnest(tg_argv) as c (name)
-        ) as k
-        where t.workspace = home.workspace;
-    end loop;
-    return null;
-end
-$$;
-
--- Put the fence around every table with a workspace that has none yet, and return how many triggers that took. Every
--- transition of a question leaves an event, so the busiest tables need no fence of their own.
-create function handraise.raise_fences() returns integer
-    language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-declare
-    fence record;
-    number integer := 0;
-begin
-    for fence in
-        select
-            c.oid::regclass as name, w.event, w.touched,
-            case c.relname
-                when 'events' then $q$'question_id'$q$
-                when 'deliveries' then $q$'workspace', 'id', 'question_id'$q$
-                else (
-                    select string_agg(quote_literal(a.attname), ', ' order by k.place)
-                    from pg_index as i
-                    cross join lateral unnest(i.indkey) with ordinality as k (number, place)
-                    join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.number
-                    where i.indrelid = c.oid and i.indisprimary
-                )
-            end as columns
-        from pg_class as c
-        cross join (values ('insert', 'new'), ('update', 'new'), ('delete', 'old')) as w (event, touched)
-        where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-            and exists (select from pg_attribute as a where a.attrelid = c.oid and a.attname = 'workspace')
-            and c.relname not in ('placements', 'homes', 'changes', 'inbox')
-            and (c.relname <> 'events' or w.event = 'insert')
-            and (c.relname <> 'questions' or w.event = 'delete')
-            and not exists (
-                select from pg_trigger as t where t.tgrelid = c.oid and t.tgname = 'fence_' || w.event
-            )
-    loop
-        execute format(
-            'create trigger %I after %s on %s referencing %s table as touched
-            for each statement execute function handraise.fence(%s)',
-            'fence_' || fence.event, fence.event, fence.name, fence.touched, fence.columns
-        );
-        number := number + 1;
-    end loop;
-    return number;
 end
 $$;
 
@@ -1727,8 +1531,6 @@ create table handraise.policies (
     primary key (workspace, version)
 );
 
-create policy seen_when_adopted on handraise.policies for select to current_user using (true);
-
 -- Rules that do not allow anything any more, because a person denied a question that was a spot check. `rule` is the
 -- digest of the rule: a rule that is written differently is another one.
 create table handraise.rule_suspensions (
@@ -1766,8 +1568,6 @@ create table handraise.stops (
 
 create unique index stops_by_scope on handraise.stops (workspace, coalesce(agent, ''), coalesce(tool, ''));
 
-create policy seen_when_adopted on handraise.stops for select to current_user using (true);
-
 -- The stops that cover a question. As a set, so that PostgreSQL makes it a part of the statement that uses it.
 create function handraise.stops_of(workspace text, asker text, form json) returns setof handraise.stops
     language sql stable parallel safe
@@ -1786,8 +1586,6 @@ create table handraise.quotas (
     pending       bigint      not null,
     primary key (workspace, agent)
 );
-
-create policy seen_when_adopted on handraise.quotas for select to current_user using (true);
 
 -- What was uploaded. `owner` is 'asker:' with the name of an asker, or 'person:' with the id of a person: only they can refer to
 -- it. It can be used once its bytes are `stored`, and until it is `removed_at`; then its bytes are deleted. `referred` says that
@@ -1912,7 +1710,6 @@ begin
         union
         (select f.workspace from handraise.files as f where not f.referred and f.used_at < before limit at_most)
     loop
-        continue when not handraise.is_tidied(old.workspace);
         perform handraise.set_workspace(old.workspace);
         delete from handraise.file_references as r
         where r.workspace = old.workspace and not r.checked and r.at < before
@@ -2340,7 +2137,6 @@ begin
         from settled as s
         group by s.workspace, s.month
     loop
-        continue when not handraise.is_tidied(old.workspace);
         perform handraise.add_archive_month(old.month);
         perform handraise.set_workspace(old.workspace);
         with q as materialized (
@@ -2397,7 +2193,6 @@ begin
         from unnest(leave_copied.workspaces, leave_copied.ids) as c (workspace, id)
         group by c.workspace
     loop
-        continue when not handraise.is_tidied(old.workspace);
         perform handraise.set_workspace(old.workspace);
         -- One at a time, whatever the planner knows of the tables: it must not walk through the archive.
         with free as materialized (
@@ -2483,7 +2278,7 @@ begin
                 ) as sealed_at
             from walk
             left join handraise.retention as r on r.workspace = walk.workspace
-            where walk.workspace is not null and handraise.is_tidied(walk.workspace)
+            where walk.workspace is not null
                 and not exists (
                     select from handraise.holds as h where h.workspace = walk.workspace and h.question_id is null
                 )
@@ -2564,7 +2359,7 @@ declare
     dropped bigint := 0;
 begin
     perform from handraise.archive_hand for update skip locked;
-    if not found or not handraise.is_tidied(null) then
+    if not found then
         return 0;
     end if;
     for old in
@@ -2605,9 +2400,6 @@ declare
     gone text[];
     led record;
 begin
-    if not handraise.is_tidied(erase_questions.workspace) then
-        raise exception 'a workspace is about to move to another shard' using errcode = 'HR002';
-    end if;
     perform pg_advisory_xact_lock(handraise.seal_lock(erase_questions.workspace));
     perform handraise.set_workspace(erase_questions.workspace);
     select coalesce(array_agg(i.id), '{}') into wanted
@@ -2681,9 +2473,6 @@ create function handraise.erase_person(workspace text, person text) returns void
     language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not handraise.is_tidied(erase_person.workspace) then
-        raise exception 'a workspace is about to move to another shard' using errcode = 'HR002';
-    end if;
     perform handraise.set_workspace(erase_person.workspace);
     -- A seal is not made of what goes at the same time.
     perform pg_advisory_xact_lock(handraise.seal_lock(erase_person.workspace));
@@ -2814,20 +2603,17 @@ begin
     -- Seals and removals are written by functions only. A rule that keeps nothing, or a hold that is lifted, would make
     -- others remove what a server may not.
     grant select
-        on handraise.migrations, handraise.store_copy, handraise.archive_hand, handraise.archive_index, handraise.shards, handraise.shard,
-            handraise.numbering, handraise.seals, handraise.removals, handraise.retention, handraise.search_entries,
+        on handraise.migrations, handraise.store_copy, handraise.archive_hand, handraise.archive_index, handraise.numbering,
+            handraise.seals, handraise.removals, handraise.retention, handraise.search_entries,
             handraise.search_progress
         to handraise_app;
-    grant insert on handraise.changes to handraise_app;
     grant select, insert on handraise.events, handraise.salts, handraise.holds, handraise.policies to handraise_app;
     -- Only functions remove references, files and bytes.
     grant select, insert on handraise.files, handraise.file_references, handraise.blobs to handraise_app;
     grant update (used_at, stored, referred) on handraise.files to handraise_app;
-    -- A desk may complete a move that has been decided.
-    grant select, update on handraise.archive, handraise.homes to handraise_app;
+    grant select, update on handraise.archive to handraise_app;
     grant select, insert, update
-        on handraise.questions, handraise.grants, handraise.standing_answers, handraise.agent_keys, handraise.routing, handraise.deliveries,
-            handraise.placements
+        on handraise.questions, handraise.grants, handraise.standing_answers, handraise.agent_keys, handraise.routing, handraise.deliveries
         to handraise_app;
     grant select, insert, delete
         on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox,
@@ -2843,8 +2629,7 @@ begin
     grant execute
         on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
             handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.copy_settled,
-            handraise.leave_copied, handraise.check_homes, handraise.nobody_moves, handraise.is_writable,
-            handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep,
+            handraise.leave_copied, handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep,
             handraise.take_unused_files, handraise.forget_file, handraise.drop_blob, handraise.find_words,
             handraise.unindexed_workspaces, handraise.index_questions
         to handraise_app;
@@ -2852,13 +2637,10 @@ begin
         grant usage on schema handraise to handraise_keeper;
         grant execute
             on function handraise.erase_questions, handraise.erase_person, handraise.remove_archived,
-                handraise.drop_archive_months, handraise.note_change, handraise.check_homes
+                handraise.drop_archive_months, handraise.note_change
             to handraise_keeper;
         grant select, insert, update, delete on handraise.retention to handraise_keeper;
         grant select, delete on handraise.holds to handraise_keeper;
-        -- What the fence of a shard looks at.
-        grant select, update on handraise.homes to handraise_keeper;
-        grant insert on handraise.changes to handraise_keeper;
     end if;
 end
 $$;
@@ -2866,9 +2648,8 @@ $$;
 revoke execute
     on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
         handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.add_archive_month,
-        handraise.is_tidied, handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
-        handraise.drop_archive_months, handraise.check_homes, handraise.nobody_moves, handraise.is_writable,
-        handraise.raise_epoch, handraise.move_in, handraise.raise_fences, handraise.unsealed_workspaces,
+        handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
+        handraise.drop_archive_months, handraise.raise_epoch, handraise.move_in, handraise.unsealed_workspaces,
         handraise.append_seal, handraise.note_removals, handraise.erase_questions, handraise.events_about,
         handraise.erase_person, handraise.note_change, handraise.shortest_keep, handraise.allow_app,
         handraise.remove_references,
