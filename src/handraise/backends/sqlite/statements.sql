@@ -182,280 +182,34 @@ set (aside, taken_by, taken_until) = (
 )
 where workspace = :workspace and question_id = :id;
 
--- name: settle
--- Decide a move on a pending question; a refused one changes nothing. A vote counts for a need that names its voter or one
--- of their groups: those in the directory, or if it does not know them, those that were vouched for.
-update questions
-set (
-    status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing, added, aside, taken_by, taken_until
-) = (
-    select
-        decided.status,
-        case when decided.status <> 'pending' then :now end,
-        case when decided.status <> 'pending' then :record end,
-        questions.attempts + (:kind = 'attempt'),
-        questions.thread + (:kind in ('ask_back', 'note', 'reply')),
-        case
-            when :kind = 'ask_back' then questions.thread + 1
-            when :kind = 'reply' and questions.asked_back <= :seen then 0
-            else questions.asked_back
-        end,
-        case when :kind = 'reply' then questions.thread + 1 else questions.replied end,
-        decided.votes,
-        decided.voters,
-        decided.missing,
-        case
-            when :brought is not null then (
-                select json_group_array(n.value)
-                from (
-                    select b.value, min(b.place) as place
-                    from (
-                        select value, key as place from json_each(questions.added)
-                        union all
-                        select value, key + 1000000 from json_each(:brought)
-                    ) as b
-                    group by b.value
-                    order by place
-                ) as n
-            )
-            else questions.added
-        end,
-        case
-            when :kind = 'put_back' then nullif(json_patch(questions.aside, json_object(:actor, null)), '{}')
-            when :brought is not null or :until is not null then nullif(
-                json_patch(
-                    json_patch(
-                        coalesce(questions.aside, '{}'),
-                        (select json_group_object(value, null) from json_each(coalesce(:brought, '[]')))
-                    ),
-                    case when :until is null then '{}' else json_object(:actor, :until) end
-                ),
-                '{}'
-            )
-            else questions.aside
-        end,
-        case
-            when :kind = 'take' then :actor
-            when :kind in ('release', 'hand_over') and questions.taken_by = :actor then null
-            else questions.taken_by
-        end,
-        case
-            when :kind = 'take' then :now + cast(:lease * 1000000 as integer)
-            when :kind in ('release', 'hand_over') and questions.taken_by = :actor then null
-            else questions.taken_until
-        end
-    from (
-        select
-            tallied.votes,
-            tallied.voters,
-            case
-                when tallied.lacking is null then questions.missing
-                else (
-                    select b.value ->> '$.missing'
-                    from json_each(tallied.lacking) as b
-                    order by
-                        b.value ->> '$.stage' is null desc, b.value ->> '$.stage' desc, b.value ->> '$.total',
-                        b.value ->> '$.ballot'
-                    limit 1
-                )
-            end as missing,
-            case
-                when :kind in ('withdraw', 'withdraw_for') then 'withdrawn'
-                when :kind = 'attempt' then
-                    case when questions.attempts + 1 >= questions.max_attempts then 'exhausted' else 'pending' end
-                when :kind in ('ask_back', 'note', 'reply') then 'pending'
-                when :kind in ('take', 'release', 'bring_in', 'hand_over', 'set_aside', 'put_back') then 'pending'
-                when (questions.quorum > 1 or questions.needs is not null) and not (questions.veto and :negative)
-                    and (
-                        (select count(*) from json_each(tallied.votes) as v where v.value = :ballot) < questions.quorum
-                        or exists (
-                            select 1
-                            from json_each(tallied.lacking) as b
-                            where b.value ->> '$.ballot' = :ballot and b.value ->> '$.total' > 0
-                        )
-                    )
-                    then 'pending'
-                when :kind = 'decline' then 'declined'
-                when :kind = 'send_back' then 'returned'
-                else 'answered'
-            end as status
-        from (
-            select
-                voted.votes,
-                voted.voters,
-                case when questions.needs is not null and :kind in ('answer', 'decline', 'send_back') then (
-                    select json_group_array(json_object(
-                        'ballot', side.ballot,
-                        'missing', json(side.missing),
-                        'total', (select sum(m.value) from json_each(side.missing) as m),
-                        'stage', (
-                            select min(n.value ->> '$.stage')
-                            from json_each(questions.needs) as n
-                            join json_each(side.missing) as m on m.key = n.key
-                            where m.value > 0
-                        )
-                    ))
-                    from (
-                        select
-                            ballots.ballot,
-                            (
-                                select json_group_array(max(0, n.value ->> '$.count' - (
-                                    select count(*)
-                                    from json_each(voted.votes) as v
-                                    where v.value = ballots.ballot and exists (
-                                        select 1
-                                        from json_each(n.value, '$.people') as p
-                                        where p.value = v.key
-                                            or exists (
-                                                select 1
-                                                from directory_names as d
-                                                where d.workspace = :workspace and d.person = v.key and d.name = p.value
-                                            )
-                                            or not exists (
-                                                select 1 from people as k where k.workspace = :workspace and k.id = v.key
-                                            )
-                                            and exists (
-                                                select 1
-                                                from json_each(voted.voters) as s, json_each(s.value, '$.groups') as g
-                                                where s.key = v.key and g.value = p.value
-                                            )
-                                    )
-                                )))
-                                from json_each(questions.needs) as n
-                            ) as missing
-                        from (select distinct value as ballot from json_each(voted.votes)) as ballots
-                    ) as side
-                ) end as lacking
-            from (
-                select
-                    case
-                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline', 'send_back')
-                            then json_patch(
-                                (
-                                    select json_group_object(v.key, v.value)
-                                    from json_each(questions.votes) as v
-                                    left join json_each(questions.voters) as s on s.key = v.key
-                                    where case s.value ->> '$.backed'
-                                        when 1 then exists (
-                                            select 1
-                                            from audiences as a
-                                            join directory_names as d on d.workspace = a.workspace and d.name = a.name
-                                            where a.workspace = :workspace and a.id = :id and d.person = v.key
-                                        )
-                                        when 0 then exists (
-                                            select 1 from enabled_people where workspace = :workspace and id = v.key
-                                        )
-                                        else not exists (
-                                            select 1
-                                            from people
-                                            where workspace = :workspace and id = v.key and disabled_at is not null
-                                        )
-                                    end
-                                    and coalesce(s.value ->> '$.seen' >= questions.replied, 1)
-                                ),
-                                json_object(:actor, :ballot)
-                            )
-                        else questions.votes
-                    end as votes,
-                    case
-                        when (questions.quorum > 1 or questions.needs is not null) and :kind in ('answer', 'decline', 'send_back') then (
-                            select json_group_object(known.name, json(known.entry))
-                            from (
-                                select s.key as name, s.value as entry
-                                from json_each(questions.voters) as s
-                                where s.key <> :actor
-                                union all
-                                select :actor, json_object(
-                                    'backed',
-                                    json(case
-                                        when not exists (select 1 from people where workspace = :workspace and id = :actor)
-                                            then 'null'
-                                        when exists (
-                                            select 1
-                                            from audiences as a
-                                            join directory_names as d on d.workspace = a.workspace and d.name = a.name
-                                            where a.workspace = :workspace and a.id = :id and d.person = :actor
-                                        ) then 'true'
-                                        else 'false'
-                                    end),
-                                    'groups', json_remove(:principals, '$[0]'),
-                                    'stage', (select s.stage from stages as s where s.workspace = :workspace and s.id = :id),
-                                    'seen', :seen
-                                )
-                            ) as known
-                        )
-                        else questions.voters
-                    end as voters
-            ) as voted
-        ) as tallied
-    ) as decided
-)
-where workspace = :workspace
-    and id = :id
-    and status = 'pending'
-    and (expires_at is null or expires_at > :now)
-    and (:kind = 'reply' or :seen is null or :seen = thread)
-    and (:negative or :kind not in ('answer', 'grant') or not exists (
-        select 1
-        from stops as s
-        where s.workspace = :workspace and (s.agent is null or s.agent = questions.asker)
-            and (s.tool is null or s.tool = questions.form ->> '$.action.tool')
+-- name: lock
+-- A pending question, and the stops of its workspace. The transaction holds the lock for writing already.
+select q.*, 0 as overdue, (
+    select json_group_array(json_object(
+        'workspace', s.workspace, 'id', s.id, 'agent', s.agent, 'tool', s.tool, 'why', s.why, 'at', s.at, 'actor', s.actor
     ))
-    and case
-        when :kind = 'withdraw' then asker = :actor
-        when :kind = 'withdraw_for' then 1
-        when :kind = 'reply' then asker = :actor and asked_back > 0
-        when :kind = 'ask_back' and replies is null then 0
-        when :kind = 'grant' then asker = :actor and quorum = 1 and needs is null and exists (
-            select 1
-            from grants as g
-            where g.workspace = :workspace and g.id = :grant_id and g.asker = questions.asker
-                and g.revoked_at is null and g.expires_at > :now
-                and (g.scope = 'always' or g.conversation = questions.conversation)
-                and exists (
-                    select 1 from givers as w
-                    join audiences as a on a.workspace = w.workspace and a.name = w.name
-                    where w.workspace = g.workspace and w.grant_id = g.id and a.id = questions.id
-                )
-        )
-        when asker = :actor then 0
-        when exists (
-            select 1 from people where workspace = :workspace and id = :actor and disabled_at is not null
-        ) then 0
-        when :kind = 'take' and taken_by <> :actor and taken_until > :now then 0
-        when :kind = 'release' and not coalesce(taken_by = :actor and taken_until > :now, 0) then 0
-        when :kind = 'put_back' and not exists (select 1 from json_each(aside) as a where a.key = :actor) then 0
-        when exists (
-            select 1 from stages as s where s.workspace = :workspace and s.id = :id and s.stage is not null
-        ) and not exists (
-            select 1
-            from stages as s, json_each(needs) as n, json_each(n.value, '$.people') as t
-            join json_each(:principals) as p on p.value = t.value
-            where s.workspace = :workspace and s.id = :id and s.stage = n.value ->> '$.stage'
-        ) then 0
-        when recipients = '[]' then 1
-        when exists (
-            select 1 from json_each(recipients) as r join json_each(:principals) as p on p.value = r.value
-        ) then 1
-        when exists (
-            select 1 from json_each(added) as r join json_each(:principals) as p on p.value = r.value
-        ) then 1
-        else exists (
-            select 1
-            from json_each(steps) as s, json_each(s.value, '$.to') as t
-            join json_each(:principals) as p on p.value = t.value
-            where s.key < questions.steps_taken
-        )
-    end
-returning
-    status, settled_at, heard_at, attempts, thread, asked_back, replied, votes, missing, steps_taken, stepped_at, added,
-    aside, taken_by, taken_until,
-    (select s.value ->> '$.stage' from json_each(voters) as s where s.key = :actor) as stage_before,
-    case when status = 'pending' then (
-        select json_group_array(s.key)
-        from (select key from json_each(voters) order by key) as s
-        where s.key not in (select key from json_each(votes))
-    ) end as uncounted;
+    from stops as s
+    where s.workspace = q.workspace
+) as stops
+from questions as q
+where q.workspace = :workspace and q.id = :id and q.status = 'pending';
+
+-- name: rights
+-- Of these people those whom the directory knows, with their groups.
+select p.id, p.disabled_at is not null as is_disabled, (
+    select json_group_array(m.group_name) from members as m where m.workspace = p.workspace and m.person = p.id
+) as groups
+from people as p
+where p.workspace = :workspace and p.id in (select value from json_each(:people));
+
+-- name: save_move
+-- Store what a move has changed.
+update questions
+set
+    status = :status, settled_at = :settled_at, outcome = :outcome, attempts = :attempts, thread = :thread,
+    asked_back = :asked_back, replied = :replied, votes = :votes, voters = :voters, missing = :missing, added = :added,
+    aside = :aside, taken_by = :taken_by, taken_until = :taken_until
+where workspace = :workspace and id = :id;
 
 -- name: covering_stop
 -- The oldest stop that covers a question.
@@ -502,13 +256,7 @@ insert into grants (
 )
 values (
     :workspace, :grant_id, :asker, :tool, :digest, :scope, :conversation, :actor, :id, :now, :expires_at,
-    :giver_groups,
-    case when exists (select 1 from people where workspace = :workspace and id = :actor) then exists (
-        select 1
-        from audiences as a
-        join directory_names as d on d.workspace = a.workspace and d.name = a.name
-        where a.workspace = :workspace and a.id = :id and d.person = :actor
-    ) end
+    :giver_groups, :giver_backed
 );
 
 -- name: consume

@@ -26,7 +26,6 @@ from handraise.backends.sql.parameters import (
     draft_rows,
     grant_query,
     is_indexed,
-    move_values,
     page_query,
     ruling_values,
     settled_query,
@@ -38,7 +37,6 @@ from handraise.backends.sql.parameters import (
 from handraise.backends.sql.rows import (
     from_json,
     instant,
-    moved_question,
     stored_change,
     stored_ending,
     stored_event,
@@ -53,23 +51,22 @@ from handraise.backends.sql.rows import (
 from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.sqlite.search_index import SqliteSearchIndex
+from handraise.backends.sqlite.settlements import moved_question, settle
 from handraise.backends.sqlite.statements import run, run_many
 from handraise.backends.sqlite.timestamps import length, micros, now_by
-from handraise.model.agreement import newly_asked
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import (
     ORPHAN_RECORD,
-    VOTES,
     Move,
-    NewGrant,
     already_replaced,
     is_shared,
     same_question,
     shared_record,
 )
+from handraise.model.move_decisions import Refusal
 from handraise.model.outcomes import Outcome
 from handraise.model.pending_views import Order, ViewCounts, counted_views
 from handraise.model.people import Responder
@@ -103,19 +100,6 @@ from handraise.ports import (
 from handraise.ports.settled_filter import SettledFilter
 
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
-_WHILE_PENDING = {
-    "attempt": "attempted",
-    "ask_back": "asked_back",
-    "note": "noted",
-    "reply": "replied",
-    "take": "taken",
-    "release": "released",
-    "bring_in": "brought_in",
-    "hand_over": "handed_over",
-    "set_aside": "set_aside",
-    "put_back": "put_back",
-}
-"""The kinds of events of moves that leave a question pending; any other is a vote."""
 _LOOKED_AT = 1_000
 """How many events are read at once to find questions to remove."""
 _LOOKS = 64
@@ -157,14 +141,10 @@ class SqliteStore:
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves; see the port."""
-        rows = [move_values(move) for move in moves]
 
         def work(connection: sqlite3.Connection) -> list[Question | None]:
             now, later = self._now(), _Later(connection)
-            results = [
-                _settle(connection, move, values, now, later)
-                for move, values in zip(moves, rows, strict=True)
-            ]
+            results = [_settle(connection, move, now, later) for move in moves]
             later.write()
             return results
 
@@ -823,88 +803,38 @@ def _close_orphan(connection: sqlite3.Connection, ref: Ref, now: int) -> bool:
     return True
 
 
-def _settle(
-    connection: sqlite3.Connection, move: Move, values: dict[str, Any], now: int, later: _Later
-) -> Question | None:
-    if (
-        move.new_grant is not None
-        and move.new_grant.until is not None
-        and micros(move.new_grant.until) <= now
-    ):
+def _settle(connection: sqlite3.Connection, move: Move, now: int, later: _Later) -> Question | None:
+    change = settle(connection, move, now)
+    if isinstance(change, Refusal):
         return None
-    rows = run(connection, "settle", now=now, **values)
-    if not rows:
-        return None
-    status = rows[0]["status"]
     place = {"workspace": move.question.workspace, "id": move.question.id}
-    if status != "pending":
+    has_ended = change.question.outcome is not None
+    if has_ended:
         later.add("close", **place)
-        kind = status
-    else:
-        kind = _WHILE_PENDING.get(move.kind, "voted")
-    data = move.record
-    if kind == "voted" and (uncounted := from_json(rows[0]["uncounted"])):
-        data = {**data, "uncounted": uncounted}
-    moved = moved_question(move, rows[0])
-    if kind == "voted" and moved.needs and moved.stage != rows[0]["stage_before"]:
-        run(connection, "ask", names=list(moved.audience), **place)
-        if asked := newly_asked(moved, rows[0]["stage_before"]):
-            data = {**data, "to": list(asked)}
-    if move.to:
-        run(connection, "bring_in", brought=list(move.to), **place)
-    if move.kind in ("set_aside", "put_back", "bring_in", "hand_over", "take", "release"):
-        run(connection, "put_aside", **place)
-    if move.kind in ("ask_back", "reply"):
-        run(connection, "turn", asked_back=rows[0]["asked_back"] > 0, **place)
-    later.log(move.question, kind, now, actor=move.by, channel=move.channel, data=data)
-    if status != "pending" and move.question.topic is not None:
+    later.log(move.question, change.kind.value, now, actor=move.by, channel=move.channel, data=change.data)
+    if has_ended and change.question.topic is not None:
         later.write()
         _end_followers(connection, move.question.ref, now)
-    if status == "answered" and move.new_grant is not None:
-        _grant(connection, move, move.new_grant, now)
-    ruling = move.question.ruling
-    if status != "pending" and move.negative and ruling is not None and ruling.checked is not None:
-        run(connection, "suspend_rule", actor=move.by, now=now, **place)
-    if status != "pending" and move.kind in VOTES and ruling is not None and ruling.standing is not None:
+    ruling = change.question.ruling
+    if change.contradicts and ruling is not None:
         later.write()
-        _contradict(connection, move, ruling.standing, status, now)
-    return moved
+        _contradict(connection, move, ruling.standing, now)
+    return moved_question(move, change)
 
 
-def _contradict(connection: sqlite3.Connection, move: Move, standing: str, status: str, now: int) -> None:
-    """End the standing answer that a question was a spot check of, if it was answered differently."""
+def _contradict(connection: sqlite3.Connection, move: Move, standing: str | None, now: int) -> None:
+    """End the standing answer that a question was a spot check of."""
     place = {"workspace": move.question.workspace, "standing": standing}
-    kept = run(connection, "read_standing_answer", **place)
-    if not kept or (status == "answered" and from_json(kept[0]["value"]) == move.record["value"]):
-        return
     for row in run(connection, "contradict", id=move.question.id, actor=move.by, now=now, **place):
-        ref, data = (
-            Ref(move.question.workspace, row["question_id"]),
-            {"standing": standing, "question": move.question.id},
+        ref = Ref(move.question.workspace, row["question_id"])
+        _log(
+            connection,
+            ref,
+            "revoked",
+            now,
+            actor=move.by,
+            data={"standing": standing, "question": move.question.id},
         )
-        _log(connection, ref, "revoked", now, actor=move.by, data=data)
-
-
-def _grant(connection: sqlite3.Connection, move: Move, new_grant: NewGrant, now: int) -> None:
-    ends = now + length(new_grant.lasts)
-    if new_grant.until is not None:
-        ends = min(ends, micros(new_grant.until))
-    run(
-        connection,
-        "grant",
-        workspace=move.question.workspace,
-        id=move.question.id,
-        grant_id=new_grant.id,
-        asker=move.question.asker,
-        tool=new_grant.tool,
-        digest=new_grant.digest,
-        scope=new_grant.scope,
-        conversation=move.question.conversation,
-        actor=move.by,
-        giver_groups=move.responder.principals[1:],
-        now=now,
-        expires_at=ends,
-    )
 
 
 def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection], int]:

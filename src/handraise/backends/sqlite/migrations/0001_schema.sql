@@ -96,8 +96,8 @@ create table questions (
     steps         text,
     votes         text,
     -- By what right each vote was given: `backed` is true if the directory gave it, false if only the calling program
-    -- vouched for it, null if the directory did not know the person; `groups` are those that were vouched for; `stage` is
-    -- the one that was open. Those whose votes were dropped are here too.
+    -- vouched for it, null if the directory did not know the person; `groups` are those that were vouched for; `seen`
+    -- is how many messages of the thread it covers. Those whose votes were dropped are here too.
     voters        text,
     -- How many people each of the needs lacks. Null before the first vote.
     missing       text,
