@@ -29,7 +29,6 @@ from chaos.history_checker import ENDINGS
 from chaos.pairs.interleaving import Connection, Hand, Run, every_run, interleave
 from chaos.pairs.scenes import NOON, SCENES, Deed, Place, Scene
 from handraise import Event, HandraiseError, Outcome, Question
-from handraise.backends.memory import MemoryBus
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.executor import PostgresExecutor
@@ -37,6 +36,7 @@ from handraise.backends.postgres.pool import Pool
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.sql.outbox import SqlOutbox
+from handraise.backends.sqlite.memory import MemoryBus
 from handraise.desks import counted_ids, desk_from_store
 from handraise.ports import Filter
 from handraise.questions import Ref, Responder

@@ -402,7 +402,7 @@ def _backend_at(
     # Import only what the address needs: drivers are extras.
     scheme, _, rest = address.partition(":")
     if scheme == "memory" and not rest:
-        from handraise.backends.memory import open_memory  # noqa: PLC0415 -- only what is needed
+        from handraise.backends.sqlite.memory import open_memory  # noqa: PLC0415 -- only what is needed
 
         return open_memory(clock=clock)
     if scheme == "sqlite" and rest.startswith("///") and rest != "///":

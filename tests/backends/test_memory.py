@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from handraise.backends.memory import open_memory
+from handraise.backends.sqlite.memory import open_memory
 from handraise.ports import feed_of
 from handraise.questions import Ref
 

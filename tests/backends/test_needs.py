@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handraise import Choice, Question, Responder
-from handraise.backends.memory import open_memory
 from handraise.backends.postgres import open_postgres
 from handraise.backends.sqlite import open_sqlite
+from handraise.backends.sqlite.memory import open_memory
 from handraise.model.identities import Role
 from handraise.model.lifecycle import answer_move, decline_move
 from handraise.model.questions import Draft, Need

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handraise.backends.memory import MemoryBus
+from handraise.backends.sqlite.memory import MemoryBus
 from handraise.desk_factory import open_backend, open_bus
 from handraise.testing.contract import BusContract, Buses
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from handraise.backends.memory import open_memory
 from handraise.backends.postgres import open_postgres
 from handraise.backends.sqlite import open_sqlite
+from handraise.backends.sqlite.memory import open_memory
 from handraise.ports import Directory
 from handraise.testing import ManualClock
 from handraise.testing.contract.directory import DirectoryContract

@@ -20,7 +20,7 @@ from handraise import (
     StoreUnavailable,
     Timeline,
 )
-from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.backends.sqlite.memory import MemoryBus, MemoryStore
 from handraise.desk import engine
 from handraise.desk.engine import Engine
 from handraise.desks import desk_from_store
@@ -162,7 +162,7 @@ async def test_whoever_tends_removes_what_is_not_kept_and_tries_again_where_that
         assert store.tidied > 1
         assert (await desk.get(question.id)).status == "answered"
         clock.advance(HOUR)
-        while store.peek(question.ref):
+        while (await store.read([question.ref]))[0]:
             await desk.run_maintenance()
             await asyncio.sleep(0)
         with pytest.raises(QuestionNotFound):

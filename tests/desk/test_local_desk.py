@@ -17,7 +17,7 @@ from handraise import (
     StoreUnavailable,
     Timeline,
 )
-from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.backends.sqlite.memory import MemoryBus, MemoryStore
 from handraise.desk import question_access
 from handraise.desks import desk_from_store
 from handraise.model.events import EventKind

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from handraise import Escalation, InvalidQuestion, KeyConflict, Timeline
-from handraise.backends.memory import open_memory
+from handraise.backends.sqlite.memory import open_memory
 from handraise.desk import recipient_check
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.recipient_check import Recipients

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from handraise import Answered, Expired, Question, Responder, StillPending, StoreUnavailable, open_desk
-from handraise.backends.memory.store import MemoryStore
 from handraise.backends.sqlite import bus as sqlite_bus
+from handraise.backends.sqlite.store import SqliteStore
 from handraise.desk_factory import open_backend
 from handraise.desks import LocalDesk
 from handraise.model.drafting import Limits, compose
@@ -38,10 +38,10 @@ async def test_every_connection_of_ours_waits_for_the_disk(address: str) -> None
 
 @promise("P5")
 async def test_nobody_is_told_what_the_store_did_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def lost(self: MemoryStore, moves: Sequence[Move]) -> Sequence[Question | None]:
+    async def lost(self: SqliteStore, moves: Sequence[Move]) -> Sequence[Question | None]:
         raise StoreUnavailable(f"{len(moves)} moves of {self} are lost")
 
-    monkeypatch.setattr(MemoryStore, "settle", lost)
+    monkeypatch.setattr(SqliteStore, "settle", lost)
     async with open_desk("memory:", poll_interval=NEVER) as desk:
         question = await desk.post("Which?")
         waiting = asyncio.create_task(desk.wait(question.id, timeout=0.2))

@@ -29,8 +29,6 @@ NOT_RUN = {
     ("docs/tutorial/approve-an-action.md", "# refund.py"): "waits for a person; test_consoles.py runs it",
     ("docs/tutorial/production.md", "# pager.py"): "serves for ever; test_consoles.py runs it",
     ("docs/tutorial/production.md", "# rollout.py"): "needs a server; test_consoles.py runs it",
-    ("docs/how-to/write-a-backend.md", "# deploy.py"): "imports the program above; test_consoles.py runs it",
-    ("docs/how-to/write-a-backend.md", "# test_journal.py"): "is for pytest; test_consoles.py runs it",
     ("docs/how-to/be-called-back.md", "# handler.py"): "serves for ever; test_consoles.py runs it",
     ("docs/how-to/be-called-back.md", "# refund.py"): "needs a server; test_consoles.py runs it",
     ("docs/how-to/ask-over-http.md", "# agent.py"): "waits for a person; test_consoles.py runs it",

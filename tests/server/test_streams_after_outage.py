@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from handraise.backends.memory.store import MemoryStore
+from handraise.backends.sqlite.memory import MemoryStore
 from handraise.desk.feed_reader import FeedReader
 from handraise.errors import StoreUnavailable
 from handraise.server.live.broadcaster import _FeedBroadcaster

@@ -7,7 +7,8 @@ pending ──attempt─▶ pending, or exhausted after `max_attempts`
 pending ──ask back, note, reply─▶ pending, with one more message in its thread
 pending ──take, release, bring in, hand over, set aside, put back─▶ pending
 
-Every store makes the same decision in one conditional statement; the memory store calls `transition`.
+SQLite, in a file and in memory, decides by `handraise.model.move_decisions.decide`, which calls `transition`. PostgreSQL makes the
+same decision in one conditional statement.
 """
 
 from __future__ import annotations
@@ -528,17 +529,6 @@ def is_shared(outcome: Outcome) -> bool:
 def shared_record(ended: Question, record: dict[str, Json]) -> dict[str, Json]:
     """The record with which questions end that follow one; `record` is that of the one that has ended."""
     return {**record, "source": "shared", "question": ended.id}
-
-
-def end_as(question: Question, ended: Question, record: dict[str, Json]) -> tuple[Question, EventKind] | None:
-    """Return a question that ends as the one that it follows, or None if its own time is over or its asker answered that.
-
-    A vote of its asker is such an answer too.
-    """
-    answered_by = {record.get("by"), *(vote.by for vote in ended.votes)}
-    if ended.outcome is None or not is_open(question, ended.outcome.at) or question.asker in answered_by:
-        return None
-    return _ended(question, ended.status, record, ended.outcome.at), EventKind(ended.status.value)
 
 
 def _settled(question: Question, status: Status, move: Move, now: datetime) -> tuple[Question, EventKind]:

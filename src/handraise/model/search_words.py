@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from handraise.model.people import ANYONE, Responder
@@ -114,16 +113,6 @@ def conversation_tag(conversation: str) -> str:
 def responder_tags(responder: Responder) -> list[str]:
     """The tags of which a question has one if this person may see it."""
     return [_name_tag(name) for name in (ANYONE, *responder.principals)]
-
-
-def has_words(words: Iterable[str], query: SearchQuery) -> bool:
-    """Whether a question with these words fits: what every index must agree with."""
-    text = f" {' '.join(words)} "
-    last = len(query.phrases) - 1
-    return all(
-        f" {' '.join(phrase)}{'' if query.is_prefix and place == last else ' '}" in text
-        for place, phrase in enumerate(query.phrases)
-    )
 
 
 def _name_tag(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
-from handraise.backends.memory import MemoryBus, open_memory
+from handraise.backends.sqlite.memory import MemoryBus, memory_backend
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk_factory import desk_from_store
 from handraise.model.questions import Ref
@@ -22,13 +22,10 @@ class MemoryDesk:
     """
 
     def __init__(self, clock: Clock) -> None:
-        opened = open_memory(clock=clock)
-        backend = run_now(opened.__aenter__())
         self.on_wake: list[Callable[[], None]] = []
-        self.backend: Backend = backend._replace(bus=_WatchedBus(self.on_wake))
+        self.backend: Backend = memory_backend(clock)._replace(bus=_WatchedBus(self.on_wake))
         # An entered context that nobody refers to would close itself.
-        self._contexts: list[object] = [opened]
-        made = desk_from_store(
+        self._opened = desk_from_store(
             self.backend.store,
             self.backend.bus,
             directory=self.backend.directory,
@@ -37,8 +34,7 @@ class MemoryDesk:
             blobs=self.backend.blobs,
             clock=clock,
         )
-        self._contexts.append(made)
-        self.desk: LocalDesk = run_now(made.__aenter__())
+        self.desk: LocalDesk = run_now(self._opened.__aenter__())
 
 
 class _WatchedBus(MemoryBus):

@@ -15,14 +15,14 @@ from handraise.backends.sql.outbox import SqlOutbox
 from handraise.backends.sql.policies import SqlPolicies
 from handraise.backends.sql_files import check_newer_schema, check_same_schema, load_migrations
 from handraise.backends.sqlite.bus import SqliteBus
-from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.connections import Connections, FileConnections
 from handraise.backends.sqlite.copy_note import read_note
 from handraise.backends.sqlite.durability import check_file_system
 from handraise.backends.sqlite.executor import SqliteExecutor
 from handraise.backends.sqlite.ledger import SqliteLedger
 from handraise.backends.sqlite.store import SqliteStore
 from handraise.model.errors import StoreUnavailable, UnsafeStore
-from handraise.ports import Backend, Clock
+from handraise.ports import Backend, Bus, Clock
 
 MIGRATIONS = load_migrations("handraise.backends.sqlite")
 
@@ -37,26 +37,30 @@ async def open_sqlite(
     if sqlite3.sqlite_version_info < _OLDEST:
         raise UnsafeStore(f"SQLite {sqlite3.sqlite_version} is too old; Handraise needs 3.38 or newer.")
     path, file_system = await asyncio.to_thread(prepare_file, path, make_folder=make_folder)
-    connections = SqliteConnections(path)
+    connections = FileConnections(path, file_system)
     bus = SqliteBus(connections)
     try:
         await connections.write(_open_schema)
-        store = SqliteStore(connections, file_system, clock)
-        await store.durability()
-        executor = SqliteExecutor(connections, clock)
-        yield Backend(
-            store,
-            bus,
-            SqlDirectory(executor),
-            SqlOutbox(executor),
-            SqliteLedger(executor, connections),
-            SqlPolicies(executor),
-            SqlFiles(executor),
-            SqlBlobs(executor),
-        )
+        await connections.durability()
+        yield backend_on(connections, bus, clock)
     finally:
         bus.close()
         await connections.close()
+
+
+def backend_on(connections: Connections, bus: Bus, clock: Clock | None) -> Backend:
+    """The ports on these connections."""
+    executor = SqliteExecutor(connections, clock)
+    return Backend(
+        SqliteStore(connections, clock),
+        bus,
+        SqlDirectory(executor),
+        SqlOutbox(executor),
+        SqliteLedger(executor, connections),
+        SqlPolicies(executor),
+        SqlFiles(executor),
+        SqlBlobs(executor),
+    )
 
 
 def prepare_file(path: Path, *, make_folder: bool) -> tuple[Path, str]:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from handraise.backends.hint_codec import decoded, encoded
-from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.statements import run
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
@@ -29,7 +29,7 @@ _UNFOLLOWED = 1.0
 class SqliteBus:
     """Hints next to a SQLite file. See `handraise.ports.Bus` for what each method promises."""
 
-    def __init__(self, connections: SqliteConnections) -> None:
+    def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._listener_ids: set[str] = set()
         self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
+from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.sqlite.write_lock import WriteLock
 from handraise.model.errors import DeskClosed, StoreUnavailable
+from handraise.ports import Durability
 
 T = TypeVar("T")
 
@@ -22,11 +25,36 @@ PATIENCE = 30.0
 """How many seconds a write waits for other processes before it is given up."""
 
 
-class SqliteConnections:
-    """The writing and the reading connection to a file."""
+class Connections(ABC):
+    """Runs work on a database: in a file, or in memory."""
 
-    def __init__(self, path: Path) -> None:
+    @abstractmethod
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one transaction that nobody else can interleave with."""
+
+    @abstractmethod
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work`, which changes nothing."""
+
+    @abstractmethod
+    async def scrub(self) -> bool:
+        """Leave nothing of what was deleted; False if other processes prevent it."""
+
+    @abstractmethod
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class FileConnections(Connections):
+    """The writing and the reading connection to a file, which is on a file system of this kind."""
+
+    def __init__(self, path: Path, file_system: str) -> None:
         self._path = path
+        self._file_system = file_system
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="handraise-sqlite-write")
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="handraise-sqlite-read")
         self._writer: sqlite3.Connection | None = None
@@ -44,14 +72,7 @@ class SqliteConnections:
                 self._writer = self._connected()
             with self._lock.held(lambda: given_up or self._closing):
                 self._check_file()
-                try:
-                    self._writer.execute("begin immediate")
-                    result = work(self._writer)
-                    self._writer.commit()
-                except BaseException:
-                    # Also if the commit itself failed: an open transaction would make every later write fail.
-                    self._writer.rollback()
-                    raise
+                result = in_transaction(self._writer, work)
                 self._check_file()
                 return result
 
@@ -92,6 +113,10 @@ class SqliteConnections:
 
         return await _begun(self._writing, rewrite)
 
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives, with the settings of the connection and on this file system."""
+        return await self.write(lambda connection: durability_of(connection, self._file_system))
+
     async def close(self) -> None:
         """Close both connections in the threads that opened them."""
         self._closing = True
@@ -127,10 +152,23 @@ class SqliteConnections:
             self._reader.close()
 
 
+def in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """The result of `work` in one transaction, which is rolled back if it fails."""
+    try:
+        connection.execute("begin immediate")
+        result = work(connection)
+        connection.commit()
+    except BaseException:
+        # Also if the commit itself failed: an open transaction would make every later write fail.
+        connection.rollback()
+        raise
+    return result
+
+
 def _begun(executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
     """Work that was started in its thread, which accepts none after the desk is closed or the process is ending."""
     try:
-        return asyncio.get_running_loop().run_in_executor(executor, _translated(work))
+        return asyncio.get_running_loop().run_in_executor(executor, translated(work))
     except RuntimeError:
         raise DeskClosed from None
 
@@ -153,7 +191,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _translated(work: Callable[[], T]) -> Callable[[], T]:
+def translated(work: Callable[[], T]) -> Callable[[], T]:
     """The same work, with SQLite's errors turned into ours."""
 
     def run() -> T:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from handraise.backends.sql.executor import Run
 from handraise.backends.sql.rows import Row
-from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.statements import STATEMENTS, run
 from handraise.backends.sqlite.timestamps import now_by
 from handraise.ports import Clock
@@ -23,7 +23,7 @@ _READS = {name for name, statement in STATEMENTS.items() if not _WRITES.search(s
 class SqliteExecutor:
     """Runs statements: reads on the reading connection, everything else in one transaction."""
 
-    def __init__(self, connections: SqliteConnections, clock: Clock | None = None) -> None:
+    def __init__(self, connections: Connections, clock: Clock | None = None) -> None:
         self._connections = connections
         self._clock = clock
 

@@ -9,7 +9,7 @@ from handraise.backends.sql.executor import Run, SqlExecutor
 from handraise.backends.sql.feed_places import BEGINNING, cursor_of, read_place
 from handraise.backends.sql.ledger import SqlLedger, head_of
 from handraise.backends.sql.parameters import seal_values
-from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.connections import Connections
 from handraise.model.seals import Seal
 
 _OF_QUESTION = (
@@ -30,7 +30,7 @@ _OF_QUESTION = (
 class SqliteLedger(SqlLedger):
     """The audit trail in SQLite. See `handraise.ports.Ledger` for what each method promises."""
 
-    def __init__(self, executor: SqlExecutor, connections: SqliteConnections) -> None:
+    def __init__(self, executor: SqlExecutor, connections: Connections) -> None:
         super().__init__(executor)
         self._connections = connections
 

@@ -9,7 +9,7 @@ from handraise.backends.pagination import search_page
 from handraise.backends.sql.feed_places import BEGINNING, cursor_of, read_place
 from handraise.backends.sql.parameters import search_values
 from handraise.backends.sql.rows import stored_question
-from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.statements import run
 from handraise.model.search_words import SearchQuery
 from handraise.ports import Filter, IndexBatch, IndexEntry, SearchPage
@@ -18,7 +18,7 @@ from handraise.ports import Filter, IndexBatch, IndexEntry, SearchPage
 class SqliteSearchIndex:
     """The index of a SQLite store. See `handraise.ports.Store` for what each method promises."""
 
-    def __init__(self, connections: SqliteConnections, now: Callable[[], int]) -> None:
+    def __init__(self, connections: Connections, now: Callable[[], int]) -> None:
         self._connections = connections
         self._now = now
 

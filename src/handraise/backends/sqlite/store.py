@@ -48,8 +48,7 @@ from handraise.backends.sql.rows import (
     stored_usable,
     waiting_page,
 )
-from handraise.backends.sqlite.connections import SqliteConnections
-from handraise.backends.sqlite.durability import durability_of
+from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.search_index import SqliteSearchIndex
 from handraise.backends.sqlite.settlements import moved_question, settle
 from handraise.backends.sqlite.statements import run, run_many
@@ -108,11 +107,10 @@ _COUNTED = 100_000
 
 
 class SqliteStore:
-    """Questions in a SQLite file. See `handraise.ports.Store` for what each method promises."""
+    """Questions in SQLite. See `handraise.ports.Store` for what each method promises."""
 
-    def __init__(self, connections: SqliteConnections, file_system: str, clock: Clock | None = None) -> None:
+    def __init__(self, connections: Connections, clock: Clock | None = None) -> None:
         self._connections = connections
-        self._file_system = file_system
         self._clock = clock
         self._hand = 0
         self._search = SqliteSearchIndex(connections, self._now)
@@ -579,7 +577,7 @@ class SqliteStore:
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives; see the port."""
-        return await self._connections.write(lambda connection: durability_of(connection, self._file_system))
+        return await self._connections.durability()
 
     def _sweep(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
         now = self._now()

@@ -15,16 +15,14 @@ from typing import Any, Protocol
 import pytest
 
 from handraise import Desk, Event, QuestionNotFound, open_desk
-from handraise.backends.memory import MemoryBus, MemoryStore
-from handraise.backends.memory.directory import MemoryDirectory
-from handraise.backends.memory.files import MemoryBlobs, MemoryFiles, memory_files
-from handraise.backends.memory.policies import MemoryPolicies
+from handraise.backends.sqlite.memory import memory_backend
 from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.model.json_values import Json
 from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.model.workspace_quotas import WorkspaceQuotas
+from handraise.ports import Backend as Parts
 from handraise.ports import Policies, Store
 from handraise.testing.clock import ManualClock
 
@@ -148,55 +146,47 @@ class MemoryBackend:
     """Desks on one store in memory, which `open_desk` would not share."""
 
     def __init__(self) -> None:
-        self._store: MemoryStore | None = None
-        self._policies: MemoryPolicies | None = None
-        self._directory: MemoryDirectory | None = None
-        self._files: tuple[MemoryFiles, MemoryBlobs] | None = None
-        self._bus = MemoryBus()
+        self._parts: Parts | None = None
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
         """Another desk on the store."""
         clock, bus = options.pop("clock", None), options.pop("bus", None)
-        self._store = self._store or MemoryStore(clock)
-        self._policies = self._policies or MemoryPolicies(self._store, clock)
-        self._directory = self._directory or MemoryDirectory(self._store, clock)
-        self._files = self._files or memory_files(self._store, clock)
-        files, blobs = self._files
+        self._parts = parts = self._parts or memory_backend(clock)
         return desk_from_store(
-            self._store,
-            bus or self._bus,
-            directory=self._directory,
-            policies=self._policies,
-            files=files,
-            blobs=blobs,
+            parts.store,
+            bus or parts.bus,
+            directory=parts.directory,
+            policies=parts.policies,
+            files=parts.files,
+            blobs=parts.blobs,
             clock=clock,
             **options,
         )
 
     async def set_policy(self, workspace: str, document: Json) -> None:
-        """Store the policy; a desk must have been opened before."""
-        assert self._policies is not None
-        await put_policy(self._policies, workspace, document)
+        """Store the policy."""
+        await put_policy(self._opened.policies, workspace, document)
 
     async def set_hours(self, workspace: str, group: str, hours: WorkingHours | None) -> None:
-        """Set working hours; a desk must have been opened before."""
-        assert self._directory is not None
-        await self._directory.put_hours(workspace, group, hours)
+        """Set working hours."""
+        await self._opened.directory.put_hours(workspace, group, hours)
 
     async def set_quotas(self, workspace: str, quotas: WorkspaceQuotas) -> None:
-        """Set the quotas; a desk must have been opened before."""
-        assert self._policies is not None
-        await self._policies.put_quotas(workspace, quotas)
+        """Set the quotas."""
+        await self._opened.policies.put_quotas(workspace, quotas)
 
     async def stop(self, workspace: str, *, agent: str | None = None, tool: str | None = None) -> str:
-        """Stop what is covered, on the store."""
-        assert self._policies is not None, "open a desk first"
-        return (await self._policies.stop(workspace, agent=agent, tool=tool, why=WHY, by=STOPPER)).id
+        """Stop what is covered."""
+        return (await self._opened.policies.stop(workspace, agent=agent, tool=tool, why=WHY, by=STOPPER)).id
 
     async def resume(self, workspace: str, stop_id: str) -> None:
-        """End a stop, on the store."""
-        assert self._policies is not None, "open a desk first"
-        assert await self._policies.resume(workspace, stop_id, by=STOPPER) is not None
+        """End a stop."""
+        assert await self._opened.policies.resume(workspace, stop_id, by=STOPPER) is not None
+
+    @property
+    def _opened(self) -> Parts:
+        assert self._parts is not None, "open a desk first"
+        return self._parts
 
 
 async def put_policy(policies: Policies, workspace: str, document: Json) -> None:
