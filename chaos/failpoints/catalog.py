@@ -71,8 +71,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "notify",
             "expire_older",
             "count_pending",
-            "old/expire/close/log/read",
-            "old/expire/close/log/read/commit",
         ),
         "dispatch": (
             "workspaces_with_entries",
@@ -129,8 +127,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "settle",
             "insert",
             "notify",
-            "quota_of/insert/open/log/replace/close/read",
-            "quota_of/insert/open/log/replace/close/read/commit",
         ),
         "topic": (
             "read",
@@ -431,7 +427,9 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "old/expire",
             "old/expire/close",
             "old/expire/close/log",
+            "old/expire/close/log/read",
             "old/expire/close/log/commit",
+            "old/expire/close/log/read/commit",
             "old/commit",
             "count_pending",
         ),
@@ -527,7 +525,9 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "quota_of/insert/open/log",
             "quota_of/insert/open/log/replace",
             "quota_of/insert/open/log/replace/close",
+            "quota_of/insert/open/log/replace/close/read",
             "quota_of/insert/open/log/replace/close/commit",
+            "quota_of/insert/open/log/replace/close/read/commit",
             "listeners",
         ),
         "topic": (
