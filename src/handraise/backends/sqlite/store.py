@@ -45,6 +45,7 @@ from handraise.backends.sql.rows import (
     stored_grant,
     stored_outcome,
     stored_question,
+    stored_questions,
     stored_stop,
     stored_trail_line,
     stored_usable,
@@ -182,7 +183,7 @@ class SqliteStore:
     async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
         """Questions that follow one; see the port."""
         rows = await self._fetch("followers", workspace=ref.workspace, id=ref.id, limit=limit)
-        return [stored_question(row) for row in rows]
+        return await stored_questions(rows)
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
@@ -207,7 +208,7 @@ class SqliteStore:
         """A page of pending questions; see the port."""
         name, values = page_query(where, after=after, limit=limit)
         rows = await self._fetch(name, **values)
-        return [stored_question(row) for row in rows]
+        return await stored_questions(rows)
 
     async def by_urgency(
         self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
