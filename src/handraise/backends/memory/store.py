@@ -639,7 +639,7 @@ class MemoryStore:
         return ids[:limit], now if len(ids) <= limit else None
 
     async def queue_stats(self, workspace: str | None = None, *, quota: int | None = None) -> QueueStats:
-        """How many questions wait; see the port. Deliveries are not known here."""
+        """How many questions wait; see the port. Deliveries and people are not known here."""
         now = self._now()
         places = self._pending if workspace is None else [workspace]
         pending = [

@@ -1717,8 +1717,8 @@ order by events.transaction desc, events.number desc
 limit 1;
 
 -- name: queue_stats (may take long)
--- How many questions and deliveries wait, for how long, and how many askers are at the quota.
-select pending, deliveries, oldest_due, askers_at_quota
+-- How many questions and deliveries wait, for how long, how many askers are at the quota, and what nobody can answer.
+select pending, deliveries, oldest_due, askers_at_quota, unanswerable
 from handraise.queue_stats(coalesce(:now::timestamptz, now()), :ages::float8[], :quota::bigint);
 
 -- name: queue_stats_of_workspace (may take long)

@@ -453,6 +453,7 @@ class PostgresStore:
             deliveries=json.loads(row["deliveries"]),
             oldest_due=row["oldest_due"],
             askers_at_quota=row["askers_at_quota"],
+            unanswerable=row["unanswerable"],
         )
 
     async def durability(self) -> Durability:

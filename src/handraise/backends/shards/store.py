@@ -89,6 +89,7 @@ class ShardedStore(PostgresStore):
             deliveries=dict(deliveries),
             oldest_due=max((each.oldest_due for each in found), default=0.0),
             askers_at_quota=sum(each.askers_at_quota for each in found),
+            unanswerable=sum(each.unanswerable for each in found),
         )
 
     async def durability(self) -> Durability:

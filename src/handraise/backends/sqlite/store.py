@@ -589,11 +589,13 @@ class SqliteStore:
             deliveries = run(connection, "queue_stats_of_deliveries", limit=_COUNTED)
             (due,) = run(connection, "oldest_due")
             (full,) = run(connection, "askers_at_quota", quota=quota, limit=_COUNTED)
+            (unanswerable,) = run(connection, "unanswerable", limit=_COUNTED)
             return QueueStats(
                 pending=_by_age(run(connection, "queue_stats_of_questions", **counted)),
                 deliveries={row["status"]: row["count"] for row in deliveries},
                 oldest_due=0.0 if due["at"] is None else max((now - due["at"]) / 1_000_000, 0.0),
                 askers_at_quota=full["count"],
+                unanswerable=unanswerable["count"],
             )
 
         return await self._connections.read(work)
