@@ -14,7 +14,7 @@ from handraise.model.search_words import MOST_QUERY
 from handraise.model.thread_messages import MOST_MESSAGES
 from handraise.model.validation import MAX_ANSWER, MAX_TEXT
 from handraise.policies.rules import MAX_EXPRESSION, MAX_RULES
-from handraise.ports.desk import MOST_ON_A_PAGE
+from handraise.ports.desk import MAX_PAGE_BYTES, MOST_ON_A_PAGE
 from handraise.server import ServerSettings
 from handraise.server.api.policy_routes import MOST_REPLAYED
 from handraise.wire.requests import MOST_QUESTIONS
@@ -25,6 +25,7 @@ NUMBERS = {
     "MAX_ANSWER": MAX_ANSWER,
     "MAX_EXPRESSION": MAX_EXPRESSION,
     "MAX_INTEGER": MAX_INTEGER,
+    "MAX_PAGE_BYTES": MAX_PAGE_BYTES,
     "MAX_RULES": MAX_RULES,
     "MAX_TEXT": MAX_TEXT,
     "MOST_ANSWERS": MOST_ANSWERS,

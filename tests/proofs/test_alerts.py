@@ -29,6 +29,7 @@ import yaml
 
 from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
+from handraise.model.identities import Role
 from handraise.ports import Backend
 from handraise.signing.key_files import make_key
 from support.command import Serving, environment, serving
@@ -319,7 +320,8 @@ async def opened_scene(folder: Path) -> AsyncIterator[tuple[Scene, dict[str, str
         backend = await enter(open_backend(store))
         issuer = Issuer(backend.directory)
         keys = {each: await issuer.agent(each, "bot") for each in ("default", "tampered", "unsealed")}
-        await issuer.person("default", "ada")
+        for each in keys:
+            await issuer.person(each, "ada")
         started = []
         for connections in ("3", "12"):
             own: dict[str, Any] = {**settings, "connections": connections}
@@ -379,6 +381,16 @@ async def take_a_channel_away(scene: Scene) -> None:
     assert await scene.ask(recipients=["ben"]) == 201
     await scene.watch.until_firing("HandraiseOutboxStuck")
     await scene.execute("update handraise.deliveries set due_at = null")
+
+
+async def take_a_person_away(scene: Scene) -> None:
+    """Somebody whom a question is for may not do anything any more."""
+    await scene.backend.directory.put_person("default", "cy", name="cy", email=None, role=Role.MEMBER)
+    assert await scene.ask(recipients=["cy"]) == 201
+    await scene.backend.directory.disable_person("default", "cy", by="test")
+    await scene.watch.until_firing("HandraiseQuestionsUnanswerable")
+    await scene.backend.directory.enable_person("default", "cy", by="test")
+    await scene.watch.until_quiet(*OF_A_BUSY_MACHINE)
 
 
 async def break_seals(scene: Scene) -> None:
@@ -480,6 +492,7 @@ async def test_every_alert_fires_when_what_it_watches_breaks_and_ends_when_it_is
         for damage in (
             break_peers,
             take_a_channel_away,
+            take_a_person_away,
             break_seals,
             starve_a_server,
             lock_the_events,

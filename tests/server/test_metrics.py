@@ -15,6 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from handraise.model.deliveries import Address
 from handraise.model.errors import StoreUnavailable
+from handraise.model.identities import Role
+from handraise.questions import Escalation, Timeline
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.context import _update_queue_stats
 from handraise.server.observability.metrics import Metrics
@@ -141,6 +143,42 @@ async def test_a_message_that_nobody_sends_and_an_agent_at_its_quota_are_seen(
     assert found["handraise_outbox_oldest_due_seconds"] >= max(300, before.oldest_due)
     assert found["handraise_agents_at_quota"] >= before.askers_at_quota + 1
     assert "secret" not in (await client.get("/metrics")).text
+
+
+@on_every_store
+async def test_questions_that_nobody_can_answer_are_counted(ctx: ServerContext, workspace: str) -> None:
+    directory, desk = ctx.directory, ctx.desk.scoped(workspace, asker="bot")
+
+    async def number() -> int:
+        return (await ctx.store.queue_stats()).unanswerable
+
+    async def post(*recipients: str, **options: Any) -> None:
+        await desk.post("?", recipients=recipients, check_recipients=False, **options)
+
+    before = await number()
+    await post()
+    assert await number() == before + 1, "the workspace has nobody"
+    for person in ("ana", "bo", "cy"):
+        await directory.put_person(workspace, person, name=person, email=None, role=Role.MEMBER)
+    await directory.put_group(workspace, "ops", ["bo"], by="test")
+    await directory.put_group(workspace, "nobody", [], by="test")
+    assert await number() == before
+    await post("bo")
+    await post("group:ops")
+    await post("bo", "ana")
+    await post("bo", timeline=Timeline(escalate=Escalation(after="1h", to=["ana"])))
+    await post("slack-user")
+    await ctx.outbox.put_address(
+        Address(workspace=workspace, recipient="slack-user", channel="slack", id="main", to={})
+    )
+    assert await number() == before
+    await directory.disable_person(workspace, "bo", by="test")
+    assert await number() == before + 2, "only bo, and only a group of bo"
+    await post("group:nobody")
+    assert await number() == before + 3
+    await directory.put_group(workspace, "ops", ["bo", "cy"], by="test")
+    await directory.enable_person(workspace, "bo", by="test")
+    assert await number() == before + 1
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)

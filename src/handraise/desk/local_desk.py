@@ -17,6 +17,7 @@ from typing import Unpack
 from handraise.desk.answer_each import answer_each, answer_one
 from handraise.desk.approval_use import ApprovalUse
 from handraise.desk.question_access import PATIENCE
+from handraise.desk.question_pages import number_within, read_in_parts
 from handraise.desk.search_indexer import SearchIndexer
 from handraise.desk.sharing_verbs import SharingVerbs
 from handraise.desk.standing_verbs import StandingVerbs
@@ -555,7 +556,8 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return Page([], None)
         if order != "age" or (filters is not None and filters.any):
-            waiting = await self.by_urgency(
+            look = partial(
+                self.by_urgency,
                 conversation=conversation,
                 recipient=recipient,
                 asker=asker,
@@ -563,21 +565,34 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
                 filters=filters,
                 order=order,
                 after=after,
-                limit=limit,
             )
-            return Page(await self.still_pending([each.id for each in waiting.places]), waiting.after)
+            waiting = await look(limit=limit)
+            ids = [each.id for each in waiting.places]
+
+            async def read_places(start: str | None, number: int) -> Page[Question]:
+                end = int(start or 0) + number
+                found = await self.still_pending(ids[end - number : end])
+                return Page(found, str(end) if end < len(ids) else None)
+
+            page = await read_in_parts(read_places, after=None, limit=limit)
+            if page.next is not None:  # it ended early: its cursor is that of fewer places
+                waiting = await look(limit=int(page.next))
+            return Page(page.items, waiting.after)
         where = await self._filter(conversation, recipient, asker, aside=aside)
         if recipient is not None and after is None:
             await self.run_due()  # a due escalation counts, even if no process has done it yet
-        questions = await self._after_due_steps(
-            lambda: self._engine.store.pending(where, after=after, limit=limit + 1),
-            lambda page: page,
-        )
-        page = questions[:limit]
-        self._engine.remember_page(page)
-        return Page(
-            [self._with_url(each) for each in page], page[-1].id if page and len(questions) > limit else None
-        )
+
+        async def read(after: str | None, number: int) -> Page[Question]:
+            questions = await self._after_due_steps(
+                lambda: self._engine.store.pending(where, after=after, limit=number + 1),
+                lambda page: page,
+            )
+            page = questions[:number]
+            return Page(page, page[-1].id if page and len(questions) > number else None)
+
+        page = await read_in_parts(read, after=after, limit=limit)
+        self._engine.remember_page(page.items)
+        return Page([self._with_url(each) for each in page], page.next)
 
     async def by_urgency(
         self,
@@ -656,8 +671,13 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         where = replace(await self._filter(conversation, recipient, asker), ending=ending)
         if after is None:
             await self.run_due()  # an expired question is settled, even if no process has noticed yet
-        page = await self._engine.store.settled(where, after=after, limit=limit)
-        return Page([self._with_url(each) for each in page.questions], page.after)
+
+        async def read(after: str | None, number: int) -> Page[Question]:
+            page = await self._engine.store.settled(where, after=after, limit=number)
+            return Page(page.questions, page.after)
+
+        page = await read_in_parts(read, after=after, limit=limit)
+        return Page([self._with_url(each) for each in page], page.next)
 
     async def search(
         self,
@@ -680,14 +700,19 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             await SearchIndexer(self._engine.store).catch_up(
                 self._workspace, batches=_INDEXED_BEFORE_A_SEARCH
             )
-        page = await self._engine.store.search(where, query, after=after, limit=limit)
-        return Page([self._with_url(each) for each in page.questions], page.after)
+
+        async def read(after: str | None, number: int) -> Page[Question]:
+            page = await self._engine.store.search(where, query, after=after, limit=number)
+            return Page(page.questions, page.after)
+
+        page = await read_in_parts(read, after=after, limit=limit)
+        return Page([self._with_url(each) for each in page], page.next)
 
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
         """See `Desk.list_followers`."""
         check_limit(limit)
         found = await self._engine.store.followers((await self.get(question_id)).ref, limit=limit)
-        return [self._with_url(each) for each in found]
+        return [self._with_url(each) for each in found[: number_within(found)]]
 
     async def history(self, question_id: str) -> Sequence[Event]:
         """See `Desk.history`."""

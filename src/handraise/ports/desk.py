@@ -65,6 +65,8 @@ SENDING_LEASE = 30.0
 
 PAGE = 50
 MOST_ON_A_PAGE = 500
+MAX_PAGE_BYTES = 1_000_000
+"""A page of questions ends with the one that reaches this size."""
 LONGEST_LEASE = 3_600
 _USE_APPROVE = (
     "ask() would return an approved action again and again: write `action = await desk.request_approval(Approval.of(…), "
@@ -806,6 +808,8 @@ class Desk(ABC):
     ) -> Page[Question]:
         """Return a page of pending questions, oldest first; `next` of a page is the `after` of the next one.
 
+        Every page of questions ends early, with a `next`, once its questions have about 1 MB.
+
         `recipient` limits it to questions that this person may answer: those in their inbox, or with `aside`, those that
         they set aside. With `order="urgency"` the most urgent
         come first, as in an inbox: escalated questions, then by expiry, by risk, and by age. A question that
@@ -869,7 +873,10 @@ class Desk(ABC):
 
     @abstractmethod
     async def list_followers(self, question_id: str, *, limit: int = PAGE) -> Sequence[Question]:
-        """Return pending questions of the same topic that get the answer to this one, oldest first."""
+        """Return pending questions of the same topic that get the answer to this one, oldest first.
+
+        Those that come after about 1 MB of questions are left out.
+        """
 
     @abstractmethod
     async def history(self, question_id: str) -> Sequence[Event]:

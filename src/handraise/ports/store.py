@@ -164,13 +164,16 @@ class QueueStats:
     `pending` holds, for each age in seconds, how many pending questions are at most that old; the last age is
     infinite. Of the whole store only: `deliveries` counts the attempts to reach people by status; `oldest_due` is for how
     many seconds the oldest delivery, or event that may lead to one, has been due without an attempt;
-    `askers_at_quota` is how many askers have as many pending questions in a workspace as a quota allows.
+    `askers_at_quota` is how many askers have as many pending questions in a workspace as a quota allows; `unanswerable` is
+    how many pending questions nobody can answer: no recipient, now or after an escalation, is a person who is enabled, a
+    group with one, or has an address.
     """
 
     pending: Mapping[float, int]
     deliveries: Mapping[str, int]
     oldest_due: float = 0.0
     askers_at_quota: int = 0
+    unanswerable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 from handraise.backends.pagination import search_page
 from handraise.backends.postgres.database import Database
 from handraise.backends.sql.parameters import search_values
-from handraise.backends.sql.rows import stored_question
+from handraise.backends.sql.rows import stored_questions
 from handraise.backends.sql_files import load_statements
 from handraise.model.search_words import SearchQuery
 from handraise.ports import Filter, IndexBatch, IndexEntry, SearchPage
@@ -42,9 +42,8 @@ class PostgresSearchIndex:
             looked=limit + 1 + _SPARE,
             walked=_WALKED,
         )
-        return search_page(
-            [stored_question(row) for row in rows if row["id"] is not None], rows[0]["edge"], limit
-        )
+        found = await stored_questions([row for row in rows if row["id"] is not None])
+        return search_page(found, rows[0]["edge"], limit)
 
     async def unindexed(self, *, limit: int) -> Sequence[str]:
         """Workspaces that are not indexed up to their ends; see the port."""

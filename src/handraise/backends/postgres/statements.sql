@@ -622,16 +622,21 @@ select id from used;
 
 -- name: consume_archived
 -- The same if the question has been archived.
-with place as materialized (
-    select x.workspace, x.id, x.settled_at
+with held as materialized (
+    select a.workspace, a.id, a.settled_at
     from handraise.archive_index as x
+    join handraise.archive as a on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
     where x.workspace = :workspace and x.id = :id
+    for no key update of a
+),
+locked as materialized (
+    select held.*, coalesce(:now::timestamptz, clock_timestamp()) as at from held
 ),
 used as (
     update handraise.archive as a
     set consumed_at = coalesce(:now::timestamptz, now())
-    from place
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
+    from locked
+    where a.workspace = locked.workspace and a.id = locked.id and a.settled_at = locked.settled_at
         and a.status = 'answered' and a.consumed_at is null and a.taken_back_at is null and a.asker = :actor
         and a.outcome -> 'value' ->> 'decision' = 'approve' and a.outcome -> 'value' ->> 'digest' = :digest
         and (
@@ -646,7 +651,7 @@ used as (
         )
         and handraise.is_good(
             a.workspace, a.form, a.outcome, a.settled_at,
-            handraise.audience(a.recipients, a.steps, a.steps_taken, a.added), coalesce(:now::timestamptz, now())
+            handraise.audience(a.recipients, a.steps, a.steps_taken, a.added), locked.at
         )
         and (
             a.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(a.workspace, :policy_version, :rule)
@@ -1715,8 +1720,8 @@ order by events.transaction desc, events.number desc
 limit 1;
 
 -- name: queue_stats (may take long)
--- How many questions and deliveries wait, for how long, and how many askers are at the quota.
-select pending, deliveries, oldest_due, askers_at_quota
+-- How many questions and deliveries wait, for how long, how many askers are at the quota, and what nobody can answer.
+select pending, deliveries, oldest_due, askers_at_quota, unanswerable
 from handraise.queue_stats(coalesce(:now::timestamptz, now()), :ages::float8[], :quota::bigint);
 
 -- name: queue_stats_of_workspace (may take long)

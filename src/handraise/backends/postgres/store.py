@@ -43,6 +43,7 @@ from handraise.backends.sql.rows import (
     stored_grant,
     stored_outcome,
     stored_question,
+    stored_questions,
     stored_stop,
     stored_trail_line,
     stored_usable,
@@ -148,7 +149,7 @@ class PostgresStore:
     async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
         """Questions that follow one; see the port."""
         rows = await self._fetch(ref.workspace, "followers", id=ref.id, limit=limit)
-        return [stored_question(row) for row in rows]
+        return await stored_questions(rows)
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
@@ -169,7 +170,7 @@ class PostgresStore:
         """A page of pending questions; see the port."""
         name, values = page_query(where, after=after, limit=limit)
         rows = await self._fetch(where.workspace, name, **values)
-        return [stored_question(row) for row in rows]
+        return await stored_questions(rows)
 
     async def by_urgency(
         self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
@@ -194,7 +195,8 @@ class PostgresStore:
             found = await self._fetch(where.workspace, "first_event_at", at=begin)
             after = _cursor(found[0]) if found else None
         rows = await self._fetch(where.workspace, "settled", **values, **_place(after))
-        placed = [(_cursor(row), stored_question(row)) for row in rows if row["id"] is not None]
+        ended = [row for row in rows if row["id"] is not None]
+        placed = list(zip(map(_cursor, ended), await stored_questions(ended), strict=True))
         edge = _edge(rows[0])
         if edge is not None and where.ending.is_before(rows[0]["edge_at"]):
             edge = None
@@ -451,6 +453,7 @@ class PostgresStore:
             deliveries=json.loads(row["deliveries"]),
             oldest_due=row["oldest_due"],
             askers_at_quota=row["askers_at_quota"],
+            unanswerable=row["unanswerable"],
         )
 
     async def durability(self) -> Durability:
@@ -585,10 +588,10 @@ class PostgresStore:
 
     async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         rows = await self._fetch_batch(refs, "read", **_places(refs))
-        found = {Ref(row["workspace"], row["id"]): stored_question(row) for row in rows}
+        found = {question.ref: question for question in await stored_questions(rows)}
         if missing := [ref for ref in refs if ref not in found]:
             rows = await self._fetch_batch(missing, "read_archived", **_places(missing))
-            found.update((Ref(row["workspace"], row["id"]), stored_question(row)) for row in rows)
+            found.update((question.ref, question) for question in await stored_questions(rows))
         return [found.get(ref) for ref in refs]
 
     async def _read_by_keys(

@@ -6,7 +6,9 @@ and spans are Python values in PostgreSQL, and whole microseconds in SQLite.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
@@ -52,6 +54,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGEST = 32
+_WORK_S = 0.005
+"""How long rows are converted before others have their turn."""
 
 NOT_STORED = frozenset({"url", "callback"})
 """The fields of a question that are not in its row: only a server knows its own address, and a callback is a delivery."""
@@ -198,6 +202,18 @@ def stored_question(row: Row) -> Question:
         report=_stored_report(row),
         **dict.fromkeys(NOT_STORED),
     )
+
+
+async def stored_questions(rows: Sequence[Row]) -> list[Question]:
+    """Questions from their rows; between large ones, the event loop does other things."""
+    found: list[Question] = []
+    until = time.monotonic() + _WORK_S
+    for row in rows:
+        found.append(stored_question(row))
+        if time.monotonic() > until:
+            await asyncio.sleep(0)
+            until = time.monotonic() + _WORK_S
+    return found
 
 
 def stored_removal(row: Row) -> Removal:

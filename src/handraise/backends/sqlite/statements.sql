@@ -1001,6 +1001,37 @@ select count(*) as count from (
     having count(*) >= :quota
 );
 
+-- name: unanswerable
+-- How many pending questions nobody can answer, because no recipient, now or after an escalation, is a person who is
+-- enabled, a group with one, or somebody who is reached in a chat.
+with named as (
+    select workspace, id as recipient from enabled_people
+    union
+    select m.workspace, 'group:' || m.group_name
+    from members as m
+    join enabled_people as p on p.workspace = m.workspace and p.id = m.person
+    union
+    select a.workspace, a.recipient
+    from addresses as a
+    where not exists (
+        select 1 from people as p where p.workspace = a.workspace and p.id = a.recipient and p.disabled_at is not null
+    )
+),
+able as materialized (
+    select workspace, recipient from named
+    union
+    select workspace, '*' from named
+)
+select count(*) as count
+from (
+    select 1
+    from (select workspace, question_id from inbox where main limit :limit) as counted
+    join inbox as i on i.workspace = counted.workspace and i.question_id = counted.question_id
+    left join able on able.workspace = i.workspace and able.recipient = i.recipient
+    group by i.workspace, i.question_id
+    having count(able.recipient) = 0
+);
+
 -- name: announce_listener
 -- Record that a process listens; it must do this again before the others forget it.
 insert into listeners (process, port, feeds, seen_at) values (:listener, :port, :feeds, :now)

@@ -43,6 +43,7 @@ from handraise.backends.sql.rows import (
     stored_grant,
     stored_outcome,
     stored_question,
+    stored_questions,
     stored_stop,
     stored_trail_line,
     stored_usable,
@@ -160,7 +161,7 @@ class SqliteStore:
     async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
         """Questions that follow one; see the port."""
         rows = await self._fetch("followers", workspace=ref.workspace, id=ref.id, limit=limit)
-        return [stored_question(row) for row in rows]
+        return await stored_questions(rows)
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
@@ -185,7 +186,7 @@ class SqliteStore:
         """A page of pending questions; see the port."""
         name, values = page_query(where, after=after, limit=limit)
         rows = await self._fetch(name, **values)
-        return [stored_question(row) for row in rows]
+        return await stored_questions(rows)
 
     async def by_urgency(
         self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
@@ -566,11 +567,13 @@ class SqliteStore:
             deliveries = run(connection, "queue_stats_of_deliveries", limit=_COUNTED)
             (due,) = run(connection, "oldest_due")
             (full,) = run(connection, "askers_at_quota", quota=quota, limit=_COUNTED)
+            (unanswerable,) = run(connection, "unanswerable", limit=_COUNTED)
             return QueueStats(
                 pending=_by_age(run(connection, "queue_stats_of_questions", **counted)),
                 deliveries={row["status"]: row["count"] for row in deliveries},
                 oldest_due=0.0 if due["at"] is None else max((now - due["at"]) / 1_000_000, 0.0),
                 askers_at_quota=full["count"],
+                unanswerable=unanswerable["count"],
             )
 
         return await self._connections.read(work)

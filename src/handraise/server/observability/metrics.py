@@ -90,6 +90,11 @@ class Metrics:
             "agents_at_quota",
             "Agents in the whole store that may not ask because of `HANDRAISE_PENDING_QUOTA`, at the last count",
         )
+        self._unanswerable = self._gauge(
+            "questions_unanswerable",
+            "Pending questions in the whole store that nobody can answer, because all they are for are disabled, removed, or "
+            "groups without people, at the last count",
+        )
         self._tries = self._counter(
             "delivery_tries",
             "Attempts of this process to deliver a message, by result",
@@ -187,6 +192,10 @@ class Metrics:
             ["witness"],
         )
 
+        self._show_what_is_known()
+
+    def _show_what_is_known(self) -> None:
+        """Set what has a value before anything happens, and what is read at every scrape."""
         self._info.set(1, version=__version__)
         self._event_streams.read_from(lambda: self._streams)
         self._sealed_age.read_from(lambda: time.monotonic() - self._sealed_at)
@@ -244,6 +253,7 @@ class Metrics:
             self._deliveries.set(number, status=status)
         self._outbox_oldest_due.set(queue_stats.oldest_due)
         self._agents_at_quota.set(queue_stats.askers_at_quota)
+        self._unanswerable.set(queue_stats.unanswerable)
         for gauge in self._gauges:
             gauge.export()
 

@@ -470,6 +470,8 @@ create table handraise.members (
 
 create index members_by_person on handraise.members (workspace, person);
 
+create policy counted on handraise.members for select to current_user using (true);
+
 -- When a group works, and the calendar that says who of it is on duty; without a name, those of the workspace. `rota` is an
 -- address or `file`, `ics` its text as it was last fetched, and `shifts` who is on duty when, around that time.
 create table handraise.calendars (
@@ -1212,16 +1214,45 @@ begin atomic
 end;
 
 -- How many pending questions are at most so old, for each age in seconds; how many deliveries have each status; for how
--- many seconds the oldest delivery, or entry that may lead to one, is due; and how many askers have as many pending
--- questions as the quota allows.
+-- many seconds the oldest delivery, or entry that may lead to one, is due; how many askers have as many pending questions
+-- as the quota allows; and how many pending questions nobody can answer, because no recipient, now or after an escalation,
+-- is a person who is enabled, a group with one, or somebody who is reached in a chat.
 create function handraise.queue_stats(
     now timestamptz, ages double precision[], quota bigint,
-    out pending bigint[], out deliveries json, out oldest_due double precision, out askers_at_quota bigint
+    out pending bigint[], out deliveries json, out oldest_due double precision, out askers_at_quota bigint,
+    out unanswerable bigint
 )
     language sql stable security definer set search_path = pg_catalog, pg_temp
 begin atomic
     with counted as materialized (
         select i.workspace, i.question_id, i.asker from handraise.inbox as i where i.main limit 100000
+    ),
+    named as (
+        select p.workspace, p.id as recipient from handraise.people as p where p.disabled_at is null
+        union
+        select m.workspace, 'group:' || m.group_name
+        from handraise.members as m
+        join handraise.people as p on p.workspace = m.workspace and p.id = m.person
+        where p.disabled_at is null
+        union
+        select a.workspace, a.recipient
+        from handraise.addresses as a
+        where not exists (
+            select
+            from handraise.people as p
+            where p.workspace = a.workspace and p.id = a.recipient and p.disabled_at is not null
+        )
+    ),
+    able as materialized (
+        select named.workspace, named.recipient from named
+        union
+        select named.workspace, '*' from named
+    ),
+    unanswerable as (
+        select from counted
+        join handraise.inbox as i on i.workspace = counted.workspace and i.question_id = counted.question_id
+        group by i.workspace, i.question_id
+        having not bool_or((i.workspace, i.recipient) in (select able.workspace, able.recipient from able))
     ),
     aged as materialized (
         select extract(epoch from queue_stats.now - q.asked_at)::double precision as age
@@ -1255,7 +1286,8 @@ begin atomic
             select greatest(coalesce(extract(epoch from queue_stats.now - min(due.at)), 0), 0)::double precision
             from due
         ),
-        (select count(*) from at_quota);
+        (select count(*) from at_quota),
+        (select count(*) from unanswerable);
 end;
 
 
