@@ -55,7 +55,7 @@ class SqliteConnections:
                 self._check_file()
                 return result
 
-        running = _begun(self._writing, transact)
+        running = self._begun(self._writing, transact)
         try:
             async with asyncio.timeout(PATIENCE):
                 return await asyncio.shield(running)
@@ -75,7 +75,7 @@ class SqliteConnections:
             self._check_file()
             return work(self._reader)
 
-        return await _begun(self._reading, look)
+        return await self._begun(self._reading, look)
 
     async def scrub(self) -> bool:
         """Rewrite the file, so that it contains nothing that was deleted; False if other processes prevent it."""
@@ -90,7 +90,7 @@ class SqliteConnections:
                 busy: int = self._writer.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
                 return busy == 0
 
-        return await _begun(self._writing, rewrite)
+        return await self._begun(self._writing, rewrite)
 
     async def close(self) -> None:
         """Close both connections in the threads that opened them."""
@@ -117,6 +117,13 @@ class SqliteConnections:
                 "lost. Close this desk and open it again."
             )
 
+    def _begun(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Work that was started in its thread, which accepts none after the desk is closed or the process is ending."""
+        try:
+            return asyncio.get_running_loop().run_in_executor(executor, _translated(work, self._path))
+        except RuntimeError:
+            raise DeskClosed from None
+
     def _close_writer(self) -> None:
         if self._writer is not None:
             self._writer.close()
@@ -125,14 +132,6 @@ class SqliteConnections:
     def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
-
-
-def _begun(executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
-    """Work that was started in its thread, which accepts none after the desk is closed or the process is ending."""
-    try:
-        return asyncio.get_running_loop().run_in_executor(executor, _translated(work))
-    except RuntimeError:
-        raise DeskClosed from None
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
@@ -153,28 +152,28 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _translated(work: Callable[[], T]) -> Callable[[], T]:
+def _translated(work: Callable[[], T], path: Path) -> Callable[[], T]:
     """The same work, with SQLite's errors turned into ours."""
 
     def run() -> T:
         try:
             return work()
         except (sqlite3.Error, PermissionError) as error:
-            raise unavailable(error) from error
+            raise unavailable(error, path) from error
 
     return run
 
 
-def unavailable(error: sqlite3.Error | PermissionError) -> StoreUnavailable:
+def unavailable(error: sqlite3.Error | PermissionError, path: Path) -> StoreUnavailable:
     """What is wrong with a file, and what to do; some of it does not pass by itself."""
     said, found = str(error), None
     if isinstance(error, PermissionError):
         found = StoreUnavailable(f"This user cannot open or write {error.filename}.")
     elif "readonly database" in said or "unable to open database" in said:
-        found = StoreUnavailable(f"This user cannot open or write the file or its folder: {said}.")
+        found = StoreUnavailable(f"This user cannot open or write {path}, or its folder: {said}.")
     elif "already exists" in said or "file is not a database" in said:
         found = StoreUnavailable(
-            f"This file belongs to another program: {said}. Give Handraise a file of its own."
+            f"{path} belongs to another program: {said}. Give Handraise a file of its own."
         )
     if found is None:
         return StoreUnavailable(f"SQLite cannot do this now: {said}")
