@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -13,9 +14,17 @@ import asyncpg
 import pytest
 
 import handraise
-from handraise import InvalidQuestion, PermissionDenied, Responder, StoreUnavailable, desk_factory, open_desk
+from handraise import (
+    Desk,
+    InvalidQuestion,
+    PermissionDenied,
+    Responder,
+    StoreUnavailable,
+    desk_factory,
+    open_desk,
+)
 from handraise.desk_factory import address_from, default_address, misspelt_variables, open_backend
-from handraise.errors import DeskClosed, SchemaMismatch, UnknownAddress
+from handraise.errors import DeskClosed, SchemaMismatch, UnknownAddress, WrongLoop
 from handraise.model.identities import Role
 from handraise.server import ServerSettings
 from handraise.testing import Person
@@ -59,6 +68,26 @@ async def test_a_desk_can_be_awaited_and_closed_later(tmp_path: Path) -> None:
     async with open_desk(f"sqlite:///{tmp_path / 'q.db'}") as again:
         assert (await again.get(question.id)).prompt == "Which?"
         await again.close()
+
+
+def test_a_desk_that_nobody_closes_is_closed_in_order_and_another_loop_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def opened() -> Desk:
+        return await open_desk(f"sqlite:///{tmp_path / 'q.db'}")
+
+    async def used(desk: Desk) -> None:
+        await desk.post("Which?")
+
+    desk = asyncio.run(opened())
+    with pytest.raises(WrongLoop, match="inside the coroutine that you give to asyncio"):
+        asyncio.run(used(desk))
+    assert not caplog.records
+
+
+async def test_what_cannot_be_opened_says_so_when_it_is_awaited(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="There is no folder"):
+        await open_desk(f"sqlite:///{tmp_path / 'none' / 'q.db'}")
 
 
 async def test_the_address_may_come_from_the_environment(

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +17,10 @@ import handraise.blocking
 from handraise import (
     Approval,
     Choice,
+    Confirm,
     Desk,
     Escalation,
+    Form,
     InvalidAnswer,
     InvalidQuestion,
     Open,
@@ -25,6 +28,12 @@ from handraise import (
     open_desk,
 )
 from handraise.errors import UnknownAddress
+
+
+class Size(Enum):
+    """A type of a program."""
+
+    SMALL = "small"
 
 
 def refund(order: int) -> None:
@@ -52,6 +61,46 @@ ASKED: dict[str, tuple[Callable[[Desk], Awaitable[object]], type[Exception], str
     "into for post": (lambda desk: desk.post("Which?", into=bool), TypeError, "write ask(…, into=…)"),  # type: ignore[call-arg]  # the mistake
     "options": (lambda desk: desk.ask("Which?", options=["a"]), TypeError, "did you mean 'choices'?"),  # type: ignore[call-overload]  # the mistake
     "a slip": (lambda desk: desk.ask("Which?", recipient=["a"]), TypeError, "did you mean 'recipients'?"),  # type: ignore[call-overload]  # the mistake
+    "the risk of a question": (
+        lambda desk: desk.post("Which?", risk="high"),  # type: ignore[call-arg]  # the mistake
+        TypeError,
+        "write Approval.of(tool, arguments, risk=…)",
+    ),
+    "choices without their name": (
+        lambda desk: desk.post("Which?", ["a", "b"]),  # type: ignore[call-arg]  # the mistake
+        TypeError,
+        'write post("Which?", choices=["a", "b"])',
+    ),
+    "an enum to choose from": (
+        lambda desk: desk.ask("Which?", choices=Size),  # type: ignore[call-overload]  # the mistake
+        InvalidQuestion,
+        "choices: expected a list of options, got EnumType: write into=Size",
+    ),
+    "a prompt before the approval": (
+        lambda desk: desk.request_approval("Refund?", Approval.of("refund")),  # type: ignore[call-arg, arg-type]  # the mistake
+        TypeError,
+        "write request_approval(Approval.of(tool, arguments), prompt=…)",
+    ),
+    "an approval as the form": (
+        lambda desk: desk.request_approval(form=Approval.of("refund")),  # type: ignore[call-arg]  # the mistake
+        TypeError,
+        "write request_approval(Approval.of(tool, arguments), prompt=…)",
+    ),
+    "nobody who answers": (
+        lambda desk: desk.answer("1", True),  # type: ignore[call-arg]  # the mistake
+        TypeError,
+        'write answer(question.id, value, by="ana")',
+    ),
+    "a set as an answer": (
+        lambda desk: answered(desk, {1}),  # type: ignore[arg-type]  # the mistake
+        InvalidAnswer,
+        "set is not JSON: write it as a list",
+    ),
+    "a timeout before now": (
+        lambda desk: desk.ask("Which?", timeout=-1),
+        ValueError,
+        "timeout must not be negative, as -1 is",
+    ),
     "nonsense": (lambda desk: desk.ask("Which?", zzz=1), TypeError, "do not take 'zzz'."),  # type: ignore[call-overload]  # the mistake
     "numbers to choose from": (
         lambda desk: desk.ask("Which?", choices=[1, 2]),  # type: ignore[list-item]  # the mistake
@@ -109,6 +158,31 @@ MADE: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Approval.of("refund", [1]),  # type: ignore[arg-type]  # the mistake
         "arguments: expected the arguments by name, such as {'amount': 10}, got list",
     ),
+    "a type of Python": (
+        lambda: Open(type="int"),
+        "Open.type: expected 'text', 'integer', 'number', 'email', 'uri', 'date' or 'datetime', got 'int'; did you mean 'integer'?",
+    ),
+    "a risk that there is not": (
+        lambda: Approval.of("refund", risk="critical"),  # type: ignore[arg-type]  # the mistake
+        "Approval.risk: expected 'low', 'medium' or 'high', got 'critical'",
+    ),
+    "a brief as a text": (
+        lambda: Approval.of("refund", brief="because"),  # type: ignore[arg-type]  # the mistake
+        "Approval.brief: expected a Brief, or a dictionary with its fields, got str",
+    ),
+    "a slip in a form": (
+        lambda: Open(typ="integer"),  # type: ignore[call-arg]  # the mistake
+        "Open.typ: there is no such field; did you mean 'type'?",
+    ),
+    "a form without its fields": (lambda: Form(), "Form.fields: is required"),  # type: ignore[call-arg]  # noqa: PLW0108 -- the mistake
+    "numbers as options": (
+        lambda: Choice.of(1, 2),  # type: ignore[arg-type]  # the mistake
+        "Choice.options.0: expected an Option, or a dictionary with its fields, got int",
+    ),
+    "editable without names": (
+        lambda: Approval.of("refund", {"amount": 1}, editable=True),  # type: ignore[arg-type]  # the mistake
+        "editable: expected a list of names of arguments, got bool",
+    ),
     "one editable argument": (
         lambda: Approval.of("refund", {"amount": 1}, editable="amount"),
         "editable: expected a list of names: write editable=['amount']",
@@ -123,6 +197,20 @@ def test_a_mistake_in_what_is_asked_says_what_to_write(mistake: str) -> None:
         make()
 
 
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Open("integer"), "Open takes its parts by name: write Open(type='integer')"),  # type: ignore[call-arg]  # the mistake
+        (lambda: Choice(["a", "b"]), "Choice takes its parts by name: write Choice.of('a', 'b')"),  # type: ignore[call-arg]  # the mistake
+        (lambda: Approval("refund"), "write Approval.of('refund')"),  # type: ignore[call-arg]  # the mistake
+        (lambda: Confirm("yes"), "Confirm has no parts: write Confirm()"),  # type: ignore[call-arg]  # the mistake
+    ],
+)
+def test_a_form_whose_parts_have_no_names_says_how_to_write_it(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        make()
+
+
 async def test_a_mistake_in_opening_says_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(UnknownAddress, match=re.escape(f"Write open_desk('sqlite:///{tmp_path}/q.db')")):
         async with open_desk(tmp_path / "q.db"):  # type: ignore[arg-type]  # the mistake
@@ -134,6 +222,14 @@ async def test_a_mistake_in_opening_says_what_to_write(tmp_path: Path) -> None:
         opened.ask("Which?")
     with pytest.raises(AttributeError, match="no attribute 'zzz'"):
         opened.zzz  # noqa: B018 -- the mistake
+
+
+async def test_nobody_is_asked_if_the_timeout_is_wrong() -> None:
+    async with open_desk("memory:") as desk:
+        for wrong in (-1, "soon"):
+            with pytest.raises(ValueError, match=r"timeout must not be|is not a span"):
+                await desk.request_approval(Approval.of("refund"), timeout=wrong)
+        assert not (await desk.list_pending()).items
 
 
 async def test_a_mistake_in_opening_for_threads_says_what_to_write() -> None:

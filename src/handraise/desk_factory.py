@@ -87,6 +87,10 @@ def open_desk(
     return DeskContext(opened)
 
 
+_holders: set[asyncio.Task[None]] = set()
+"""The tasks of desks that were opened with `await`: an event loop alone would let them be garbage collected."""
+
+
 class DeskContext(AbstractAsyncContextManager[Desk]):
     """What `open_desk` returns: a desk once it is entered or awaited.
 
@@ -96,6 +100,7 @@ class DeskContext(AbstractAsyncContextManager[Desk]):
     def __init__(self, opened: AbstractAsyncContextManager[Desk]) -> None:
         self._opened = opened
         self._closed = False
+        self._holder: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Desk:
         desk = await self._opened.__aenter__()
@@ -111,10 +116,38 @@ class DeskContext(AbstractAsyncContextManager[Desk]):
         return await self._opened.__aexit__(kind, error, trace)
 
     def __await__(self) -> Generator[Any, None, Desk]:
-        return self.__aenter__().__await__()
+        return self._open_in_task().__await__()
+
+    async def _open_in_task(self) -> Desk:
+        """Open the desk in a task of its own: `asyncio.run` cancels that if nobody closes the desk, which closes it in order."""
+        opened = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self._holder = asyncio.create_task(self._hold(opened, self._closing))
+        _holders.add(self._holder)
+        self._holder.add_done_callback(_holders.discard)
+        try:
+            desk: Desk = await opened
+        except asyncio.CancelledError:
+            self._holder.cancel()
+            raise
+        return desk
+
+    async def _hold(self, opened: asyncio.Future[Desk], closing: asyncio.Event) -> None:
+        try:
+            async with self as desk:
+                opened.set_result(desk)
+                await closing.wait()
+        except Exception as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
 
     async def _close(self) -> None:
-        await self.__aexit__(None, None, None)
+        if self._holder is None:
+            await self.__aexit__(None, None, None)
+        elif not self._holder.done():
+            self._closing.set()
+            await self._holder
 
     def __enter__(self) -> NoReturn:
         raise TypeError(

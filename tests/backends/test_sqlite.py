@@ -403,10 +403,10 @@ async def test_nothing_is_acknowledged_in_a_file_that_was_deleted_or_replaced(
             "Give Handraise a file of its own",
             True,
         ),
-        (sqlite3.DatabaseError("file is not a database"), "belongs to another program", True),
+        (sqlite3.DatabaseError("file is not a database"), "/srv/q.db belongs to another program", True),
         (
             sqlite3.OperationalError("attempt to write a readonly database"),
-            "This user cannot open or write",
+            "This user cannot open or write /srv/q.db, or its folder",
             True,
         ),
         (PermissionError(13, "Permission denied", "/srv/new.db-lock"), "/srv/new.db-lock", True),
@@ -418,7 +418,7 @@ def test_an_error_says_what_to_do_and_whether_waiting_helps(
     says: str,
     lasts: bool,  # noqa: FBT001 -- a case
 ) -> None:
-    found = connections.unavailable(error)
+    found = connections.unavailable(error, Path("/srv/q.db"))
     assert says in str(found)
     assert found.misconfigured is lasts
 

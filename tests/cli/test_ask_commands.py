@@ -94,6 +94,13 @@ def test_a_question_is_left_pending_and_its_answer_found_under_its_key(run: Run,
     assert run("wait", question.id) == Done(0, "Rolling\n", "")
 
 
+def test_a_key_that_names_another_question_says_only_what_this_command_can_do(run: Run) -> None:
+    run("ask", "Deploy?", "--key", "k1")
+    refused = run("ask", "Deploy now?", "--key", "k1")
+    assert refused.returncode == 1
+    assert refused.stderr.endswith("Post the same question again, or choose another key.\n")
+
+
 def test_a_recipient_whom_nobody_added_is_refused_with_the_nearest_name(run: Run) -> None:
     run("people", "add", "ada")
     run("groups", "set", "leads", "ada")

@@ -23,7 +23,6 @@ CELL = "is a cell of a notebook; tests/integrations/test_notebook.py runs it"
 NOT_RUN = {
     ("README.md", "# deploy.py"): "waits for a person; test_consoles.py runs it",
     ("docs/tutorial/first-question.md", "# agent.py"): "waits for a person; test_consoles.py runs it",
-    ("docs/tutorial/first-question.md", "# person.py"): "reads its command line; test_consoles.py runs it",
     ("docs/how-to/test-your-agent.md", "# tests/test_my_store.py"): "stands for a backend that is not ours",
     ("docs/tutorial/answer-as-a-person.md", "# release.py"): "waits for a person; test_consoles.py runs it",
     ("docs/tutorial/approve-an-action.md", "# refund.py"): "waits for a person; test_consoles.py runs it",

@@ -16,7 +16,6 @@ from handraise import Approval, Choice, Confirm, Decision, Field, Form, InvalidQ
 from handraise.errors import AnswerTypeMismatch
 from handraise.forms import AnyForm
 from handraise.model.answer_types import form_from, python_value, typed, unreadable
-from handraise.model.form_fields import options_of
 from handraise.model.validation import check_answer
 
 
@@ -213,14 +212,14 @@ def test_the_class_of_a_form_is_no_form(form: type) -> None:
     [
         (
             int,
-            Choice(options=options_of(["a", "2"])),
+            Choice.of("a", "2"),
             "int cannot take the answer 'a': give a type that fits",
         ),
-        (int, Choice(options=options_of(["1", "2"])), None),
-        (Literal["a"], Choice(options=options_of(["a", "b"])), "cannot take the answer 'b'"),
-        (str, Choice(options=options_of(["a", "b"])), None),
-        (list[Literal["2"]], MultiChoice(options=options_of(["a", "2"])), "cannot take the answer 'a'"),
-        (list[Literal["a", "2"]], MultiChoice(options=options_of(["a", "2"])), None),
+        (int, Choice.of("1", "2"), None),
+        (Literal["a"], Choice.of("a", "b"), "cannot take the answer 'b'"),
+        (str, Choice.of("a", "b"), None),
+        (list[Literal["2"]], MultiChoice.of("a", "2"), "cannot take the answer 'a'"),
+        (list[Literal["a", "2"]], MultiChoice.of("a", "2"), None),
         (datetime, Confirm(), "datetime cannot take the answer yes, no"),
         (bool, Confirm(), None),
         (int, Open(), None),

@@ -8,6 +8,7 @@ import struct
 import subprocess
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,21 @@ def test_a_whole_number_that_no_float_is_has_no_canonical_text(number: int) -> N
         canonical_json(number)
 
 
-def test_a_date_that_is_no_json_says_how_to_write_it() -> None:
-    assert not_json(datetime.now(UTC)) == "datetime is not JSON: write its isoformat()"
-    assert not_json(object()) == "object is not JSON"
+class Risk(Enum):
+    """A type of a program."""
+
+    HIGH = "high"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (datetime.now(UTC), "datetime is not JSON: write its isoformat()"),
+        ({1}, "set is not JSON: write it as a list"),
+        (Decimal(1), "Decimal is not JSON: write str(…) of it"),
+        (Risk.HIGH, "Risk is not JSON: write its value"),
+        (object(), "object is not JSON"),
+    ],
+)
+def test_a_value_that_is_no_json_says_how_to_write_it(value: object, said: str) -> None:
+    assert not_json(value) == said

@@ -115,6 +115,15 @@ class TestAddresses:
         assert SECRET not in refused.text
         assert (await client.get("/v1/addresses", headers=admin)).json() == {"addresses": []}
 
+    async def test_an_address_of_another_shape_is_answered_with_the_right_one(
+        self, client: httpx2.AsyncClient, admin: Headers
+    ) -> None:
+        refused = await put(client, admin, {"hook": "https://hooks.example.com"})
+        [problem] = refused.json()["problems"]
+        assert problem["message"] == (
+            'is not an address of this channel: write {"url": "https://pager.example.com/hook", "secret": "whsec_…"}'
+        )
+
     async def test_names_that_nobody_can_have_are_nowhere(
         self, client: httpx2.AsyncClient, admin: Headers
     ) -> None:

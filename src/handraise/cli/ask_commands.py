@@ -32,6 +32,7 @@ from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.thread_messages import ThreadMessage
 from handraise.model.timelines import Escalation, Timeline
+from handraise.model.type_problems import problems_of
 from handraise.ports.desk import ReplyWith
 from handraise.presentation.translation import gettext
 from handraise.wire.records import QuestionRecord
@@ -440,7 +441,7 @@ def _read_form(file: str) -> FormSource:
             found["digest"] = Action.model_validate(found.get("action")).digest
         return FORM.validate_python(found)
     except pydantic.ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        problems = "; ".join(map(str, problems_of(error)))
         text = gettext("{file} is not a form: {problems}")
         raise CommandError(text.format(file=file, problems=problems)) from None
 

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from handraise.desk_factory import address_from, without_secrets
 from handraise.model.errors import (
+    KeyConflict,
     MissingExtra,
     QuestionNotFound,
     SchemaMismatch,
@@ -69,6 +70,8 @@ def exit_of(error: BaseException) -> tuple[str, int]:
                 address=without_secrets(address_from(os.environ))
             )
             return f"{error_text(str(error))} {looked}", REFUSED
+        case KeyConflict():  # what to write in Python helps nobody here
+            return error_text(str(error).partition(" In Python,")[0]), REFUSED
         case HandraiseError():
             return error_text(str(error)), REFUSED
         case OSError(filename=str(path)):

@@ -28,6 +28,7 @@ from handraise.client.http_transport import HttpTransport
 from handraise.heartbeats import MOST_BEATS, Heartbeats
 from handraise.model.attachments import DIGEST, Attachment, plain_value
 from handraise.model.bulk_answers import MOST_ANSWERS, BulkAnswer, BulkItem, BulkResult
+from handraise.model.call_hints import usage
 from handraise.model.drafting import Limits, QuestionOptions, check_key
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
@@ -340,6 +341,7 @@ class RemoteDesk(Desk):
         scoped._address = self._address
         return scoped
 
+    @usage('post("Which?", choices=["a", "b"])')
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
         draft = self._draft(prompt, options)
@@ -374,6 +376,7 @@ class RemoteDesk(Desk):
         ref, outcome = await waiters.first_of(refs, timeout=timeout)
         return ref.id, outcome
 
+    @usage('answer(question.id, value, by="ana")')
     async def answer(
         self,
         question_id: str,

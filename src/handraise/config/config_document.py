@@ -15,7 +15,7 @@ from handraise.model.people import ANYONE, GROUP, Responder, responder_of
 from handraise.model.problems import Problem
 from handraise.model.routing import Routing
 from handraise.model.seals import Rule
-from handraise.model.unknown_fields import unknown_field
+from handraise.model.type_problems import type_problem
 from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.policies.rules import Policy
@@ -200,11 +200,7 @@ def _validation_problems(error: pydantic.ValidationError) -> Iterator[Problem]:
     for each in error.errors():
         # A union adds the name of each branch to the path, which nobody has written.
         place = tuple(part for part in each["loc"] if not _is_branch(part))
-        path = ".".join(map(str, place))
-        if each["type"] == "extra_forbidden":
-            yield Problem(path, unknown_field(schema, place))
-        else:
-            yield Problem(path, each["msg"].removeprefix("Value error, "))
+        yield Problem(".".join(map(str, place)), type_problem(each, schema, place))
 
 
 def _is_branch(part: int | str) -> bool:

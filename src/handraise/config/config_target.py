@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from handraise.channels.address_examples import not_an_address
 from handraise.channels.push_subscriptions import NAME as WEBPUSH
 from handraise.config.config_state import ConfigPorts
 from handraise.model.json_values import Json
@@ -51,4 +52,4 @@ class ConfigTarget:
         elif (known := self.channels.get(channel)) is None:
             yield f"this server has no such channel; it has: {', '.join(sorted(self.channels)) or 'none'}"
         elif known.rate_limit_key(to) is None:
-            yield "is not an address of this channel; see its page in the documentation"
+            yield not_an_address(channel)

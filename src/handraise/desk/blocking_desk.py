@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import BulkItem, BulkResult
+from handraise.model.call_hints import usage
 from handraise.model.drafting import QuestionOptions
 from handraise.model.durations import Span
 from handraise.model.errors import DeskClosed, WrongLoop
@@ -158,6 +159,7 @@ class BlockingDesk:
         """See `Desk.scoped`."""
         return BlockingDesk(self._desk.scoped(workspace, asker=asker), self._loop)
 
+    @usage('post("Which?", choices=["a", "b"])')
     def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
         return self._loop.run(self._desk.post(prompt, **options))
@@ -183,6 +185,7 @@ class BlockingDesk:
         **options: Unpack[QuestionOptions],
     ) -> Any: ...
 
+    @usage('ask("Which?", choices=["a", "b"])')
     def ask(
         self,
         prompt: str,
@@ -217,6 +220,7 @@ class BlockingDesk:
         """See `Desk.heartbeat`."""
         return self._loop.run(self._desk.heartbeat(question_ids))
 
+    @usage('answer(question.id, value, by="ana")')
     def answer(
         self,
         question_id: str,
@@ -278,6 +282,7 @@ class BlockingDesk:
         """See `Desk.withdraw_all`."""
         return self._loop.run(self._desk.withdraw_all(asker, by=by, reason=reason))
 
+    @usage("request_approval(Approval.of(tool, arguments), prompt=…)")
     def request_approval(
         self,
         approval: Approval,

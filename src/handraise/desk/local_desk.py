@@ -25,6 +25,7 @@ from handraise.desk.working_timeline import with_working_time
 from handraise.heartbeats import MOST_BEATS
 from handraise.model.attachments import Attachment, plain_value
 from handraise.model.bulk_answers import BulkItem, BulkResult
+from handraise.model.call_hints import usage
 from handraise.model.callbacks import Callback
 from handraise.model.deliveries import CALLBACK_CHANNEL
 from handraise.model.drafting import QuestionOptions, check_key
@@ -121,6 +122,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         scoped._address = self._address
         return scoped
 
+    @usage('post("Which?", choices=["a", "b"])')
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
         draft = self._draft(prompt, options)
@@ -280,6 +282,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         ref, outcome = await self._engine.waiters.first_of(refs, timeout=timeout)
         return ref.id, outcome
 
+    @usage('answer(question.id, value, by="ana")')
     async def answer(
         self,
         question_id: str,
@@ -520,7 +523,7 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         if text_problem(key):
             return None
         found = await self._after_due_steps(lambda: self._by_key(key), lambda found: [found])
-        return None if found is None else self._with_url(found)
+        return None if found is None else self._with_url(await self._with_votes_told(found))
 
     async def join(self, question_id: str, *, key: str) -> Question:
         """See `Desk.join`."""

@@ -70,9 +70,13 @@ class QuestionAccess(Desk):
         if found is None:
             raise QuestionNotFound(question_id, self._workspace)
         self._engine.remember(found)
-        if found.votes and found.outcome is not None:
-            found = with_votes_told(found, await self._engine.store.history(ref))
-        return self._with_url(found)
+        return self._with_url(await self._with_votes_told(found))
+
+    async def _with_votes_told(self, question: Question) -> Question:
+        """The question with what each person voted, once it has ended."""
+        if not question.votes or question.outcome is None:
+            return question
+        return with_votes_told(question, await self._engine.store.history(question.ref))
 
     async def _own_question(self, question_id: str, reason: str) -> Question:
         """Return this asker's question. Another asker's is not found, on every desk, unless it is shared."""

@@ -22,7 +22,6 @@ from handraise import (
     NotAnswered,
     NotApproved,
     Outcome,
-    Problem,
     Question,
     StoreUnavailable,
 )
@@ -31,6 +30,7 @@ from handraise.errors import TooManyRequests
 from handraise.model.answer_types import form_from
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json, digest
+from handraise.model.type_problems import problems_of
 from handraise.questions import QuestionOptions
 from handraise.wire.records import OutcomeRecord, TimelineRecord
 from handraise.wire.requests import PostQuestion
@@ -194,5 +194,5 @@ def _request(prompt: str, options: QuestionOptions) -> dict[str, Json]:
     try:
         return PostQuestion(prompt=prompt, **said).model_dump(mode="json", include={"prompt", *said})
     except pydantic.ValidationError as error:
-        problems = [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
+        problems = problems_of(error, PostQuestion)
         raise InvalidQuestion(problems) from None

@@ -17,6 +17,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, File, Form
 from handraise.model.json_values import Json
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.schema_reader import Schema, form_from_schema, simple_form_from_schema
+from handraise.model.type_problems import problems_of
 
 T = TypeVar("T")
 
@@ -113,9 +114,7 @@ def _validated(into: Any, form: AnyForm, members: Mapping[str, Enum] = MappingPr
             # Validated as JSON: a strict type then takes a date or a set as an answer gives it.
             return adapter.validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
-            raise AnswerTypeMismatch(
-                [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
-            ) from error
+            raise AnswerTypeMismatch(problems_of(error, show_values=False)) from error
 
     return Typed(form, read, getattr(into, "__name__", str(into)))
 

@@ -33,7 +33,6 @@ from handraise.model.forms import (
     Open,
     Option,
     form_to_json,
-    options_of,
     scope_problems,
     takes_files,
 )
@@ -50,6 +49,7 @@ from handraise.model.people import ANYONE, GROUP, reserved_for
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Replies, drafted
 from handraise.model.timelines import Timeline, steps_of
+from handraise.model.type_problems import problems_of
 from handraise.model.validation import MAX_TEXT, check_answer, fold, pattern_problem
 from handraise.model.web_links import link_problems
 
@@ -182,6 +182,7 @@ _MEANT = {
     "expires": "expires_in",
 }
 """Wrong names that people often write for an option."""
+_OF_APPROVALS = ("risk", "brief", "editable", "scopes", "valid_for", "remember_by", "remember_for")
 
 
 def compose(
@@ -269,6 +270,8 @@ def _unknown_option(name: str) -> str:
         )
     if name == "into":
         return "post() returns the question and not its answer, so it takes no into: write ask(…, into=…)."
+    if name in _OF_APPROVALS:
+        return f"{name} belongs to an approval: write Approval.of(tool, arguments, {name}=…)."
     near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _OPTIONS, 1)
     return f"post() and ask() do not take {name!r}" + (f": did you mean {near[0]!r}?" if near else ".")
 
@@ -295,9 +298,7 @@ def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[P
             return _usual_choice(tuple(map(str, choices)), limits)
         form = form_from(options["form"]) if "form" in options else Open()
     except pydantic.ValidationError as error:
-        raise InvalidQuestion(
-            [Problem(".".join(("form", *map(str, each["loc"]))), each["msg"]) for each in error.errors()]
-        ) from error
+        raise InvalidQuestion(problems_of(error, Choice, under="form")) from error
     if not isinstance(form, Approval):
         return form, list(_form_problems(form, "form", limits))
     # An action is frozen here: later changes of the arguments that it was made from do not change it.
@@ -309,7 +310,7 @@ def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[P
 
 
 def _choice(choices: Sequence[str | Option], limits: Limits) -> tuple[Choice, Sequence[Problem]]:
-    form = Choice(options=options_of(choices))
+    form = Choice.model_validate({"options": choices})
     return form, tuple(_form_problems(form, "form", limits))
 
 
@@ -356,7 +357,8 @@ def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
         if mistaken and isinstance(value, str) and list in types:
             yield Problem(name, f"expected {wanted}: write {name}=[{value!r}]")
         elif mistaken or not isinstance(value, types):
-            yield Problem(name, f"expected {wanted}, got {type(value).__name__}")
+            how = f": write into={value.__name__}" if name == "choices" and isinstance(value, type) else ""
+            yield Problem(name, f"expected {wanted}, got {type(value).__name__}{how}")
     recipients: object = options.get("recipients", ())
     for place, recipient in enumerate(recipients if isinstance(recipients, (tuple, list, Sequence)) else ()):
         if not isinstance(recipient, str):

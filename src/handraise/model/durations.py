@@ -82,6 +82,18 @@ def seconds_of(span: Span) -> float:
     return float(span)
 
 
+def timeout_of(span: Span | None) -> float | None:
+    """How long a wait may take, in seconds; raises what `seconds_of` raises, and `ValueError` if it is negative."""
+    if span is None:
+        return None
+    seconds = seconds_of(span)
+    if not seconds >= 0:
+        raise ValueError(
+            f"timeout must not be negative, as {span} is. Leave it out to wait as long as it takes"
+        )
+    return seconds
+
+
 def span_of(span: Span) -> timedelta:
     """A span as a timedelta; raises what `seconds_of` raises, and `OverflowError` if it is too long."""
     return span if isinstance(span, timedelta) else timedelta(seconds=seconds_of(span))

@@ -7,15 +7,46 @@ and every problem is reported at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
+
+from handraise.model.problems import InvalidQuestion
+from handraise.model.type_problems import MAX_SHOWN_CHARS, problems_of
 
 
 class FormPart(pydantic.BaseModel):
     """A frozen part of a form, which takes no field that it does not know."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+    if not TYPE_CHECKING:  # type checkers know the parameters of each part from its fields
+
+        @wraps(pydantic.BaseModel.__init__)
+        def __init__(self, *args: object, **parts: object) -> None:
+            """A mistake is an `InvalidQuestion`, or a `TypeError` that says how to write it."""
+            if args:
+                raise TypeError(_by_name(type(self), args[0]))
+            try:
+                super().__init__(**parts)
+            except pydantic.ValidationError as error:
+                problems = problems_of(error, type(self), under=type(self).__name__)
+                raise InvalidQuestion(problems) from None
+
+
+def _by_name(part: type[FormPart], given: object) -> str:
+    """How to write a part of a form whose first value was given without its name."""
+    name = part.__name__
+    fields = [each for each in part.model_fields if each != "kind"]
+    if not fields:
+        return f"{name} has no parts: write {name}()"
+    if hasattr(part, "of"):
+        shown = ", ".join(map(repr, given)) if isinstance(given, (list, tuple)) else repr(given)
+        how = f".of({shown if len(shown) <= MAX_SHOWN_CHARS else '…'})"
+    else:
+        how = f"({fields[0]}={repr(given) if len(repr(given)) <= MAX_SHOWN_CHARS else '…'})"
+    return f"{name} takes its parts by name: write {name}{how}"
 
 
 def is_unset(value: object) -> bool:
@@ -45,11 +76,9 @@ class Option(FormPart):
         return value
 
 
-def options_of(options: Sequence[Option | str]) -> tuple[Option, ...]:
-    """Options from options or plain texts; a plain text is its own id. A list in the place of one option is taken too."""
-    if len(options) == 1 and isinstance(options[0], (list, tuple)):
-        options = options[0]
-    return tuple(Option.model_validate(option) for option in options)
+def _listed(options: Sequence[object]) -> Any:
+    """Options that were given one by one, or as one list."""
+    return options[0] if len(options) == 1 and isinstance(options[0], (list, tuple)) else options
 
 
 class Choice(FormPart):
@@ -62,7 +91,7 @@ class Choice(FormPart):
     @classmethod
     def of(cls, *options: Option | str, allow_other: bool = False) -> Choice:
         """A choice between options or plain texts."""
-        return cls(options=options_of(options), allow_other=allow_other)
+        return cls(options=_listed(options), allow_other=allow_other)
 
 
 class MultiChoice(FormPart):
@@ -83,7 +112,7 @@ class MultiChoice(FormPart):
         allow_other: bool = False,
     ) -> MultiChoice:
         """A selection among options or plain texts."""
-        return cls(options=options_of(options), at_least=at_least, at_most=at_most, allow_other=allow_other)
+        return cls(options=_listed(options), at_least=at_least, at_most=at_most, allow_other=allow_other)
 
 
 OpenType = Literal["text", "integer", "number", "email", "uri", "date", "datetime"]

@@ -6,7 +6,7 @@ The forms without an action are in `form_fields.py`; everything may import them 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeVar
@@ -28,7 +28,6 @@ from handraise.model.form_fields import (
     Option,
     SimpleForm,
     is_unset,
-    options_of,
 )
 from handraise.model.json_values import Json, digest, json_problems
 from handraise.model.problems import InvalidQuestion, Problem
@@ -55,7 +54,6 @@ __all__ = [
     "SimpleForm",
     "form_from_json",
     "form_to_json",
-    "options_of",
     "scope_problems",
     "takes_files",
 ]
@@ -248,6 +246,8 @@ def _call_problems(tool: object, arguments: object, editable: object) -> Iterato
         yield Problem("arguments", f"expected the arguments by name, such as {{'amount': 10}}, got {given}")
     if isinstance(editable, str):
         yield Problem("editable", f"expected a list of names: write editable=[{editable!r}]")
+    elif not isinstance(editable, Iterable):
+        yield Problem("editable", f"expected a list of names of arguments, got {type(editable).__name__}")
 
 
 def _editable(name: str, value: Json, schema: Mapping[str, Json]) -> Field:

@@ -7,8 +7,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
+from enum import Enum
 from json.encoder import encode_basestring
+from pathlib import PurePath
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from handraise.model.problems import Problem
 
@@ -30,7 +33,17 @@ _MOST_DIGITS, _MOST_ZEROS = 21, 6
 
 def not_json(value: object) -> str:
     """What to tell a program that gave a value which JSON does not have."""
-    hint = ": write its isoformat()" if isinstance(value, (date, time)) else ""
+    match value:
+        case date() | time():
+            hint = ": write its isoformat()"
+        case set() | frozenset():
+            hint = ": write it as a list"
+        case Enum():
+            hint = ": write its value"
+        case UUID() | Decimal() | PurePath():
+            hint = ": write str(…) of it"
+        case _:
+            hint = ""
     return f"{type(value).__name__} is not JSON{hint}"
 
 

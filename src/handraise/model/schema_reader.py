@@ -9,8 +9,6 @@ import math
 import sys
 from typing import Any
 
-import pydantic
-
 from handraise.model.form_fields import (
     Choice,
     Confirm,
@@ -50,15 +48,17 @@ def form_from_schema(schema: Schema) -> Form:
         try:
             fields.append(_field(name, part, name in required, _definitions(schema)))
         except InvalidQuestion as error:
-            problems.extend(error.problems)
-        except pydantic.ValidationError as error:
-            problems.extend(
-                Problem(".".join(map(str, ("form", name, *each["loc"]))), each["msg"])
-                for each in error.errors()
-            )
+            problems.extend(_placed(each, f"form.{name}") for each in error.problems)
     if problems:
         raise InvalidQuestion(problems)
     return Form(fields=tuple(fields))
+
+
+def _placed(problem: Problem, place: str) -> Problem:
+    """The same problem in the schema, if it is that of a form that was made from a part of it."""
+    if problem.path.startswith("form"):
+        return problem
+    return Problem(f"{place}.{problem.path.partition('.')[2]}", problem.message)
 
 
 def simple_form_from_schema(schema: Schema, path: str = "form") -> SimpleForm:

@@ -366,7 +366,8 @@ def _check_approval(form: Approval, value: Json, path: str, problems: list[Probl
     if decision not in ("approve", "deny"):
         problems.append(
             Problem(
-                _at(path, "decision"), 'expected "approve" or "deny"; a reason is a part of its own, "reason"'
+                _at(path, "decision"),
+                'expected "approve" or "deny", or an object with "decision" and "reason"',
             )
         )
     reason = given.get("reason")

@@ -18,7 +18,7 @@ from handraise.model.people import ANYONE, GROUP
 from handraise.model.problems import Problem
 from handraise.model.questions import RequiredEvidence
 from handraise.model.rulings import POLICY, Effect, RuleMode
-from handraise.model.unknown_fields import unknown_field
+from handraise.model.type_problems import type_problem
 
 MAX_RULES = 500
 MAX_EXPRESSION = 2_000
@@ -215,14 +215,9 @@ def parse_policy(document: Any) -> Policy:
     try:
         policy = Policy.model_validate(document)
     except pydantic.ValidationError as error:
+        schema = Policy.model_json_schema()
         problems = [
-            Problem(
-                _path(document, each["loc"]),
-                unknown_field(Policy.model_json_schema(), each["loc"])
-                if each["type"] == "extra_forbidden"
-                else each["msg"].removeprefix("Value error, "),
-            )
-            for each in error.errors()
+            Problem(_path(document, each["loc"]), type_problem(each, schema)) for each in error.errors()
         ]
         raise InvalidPolicy(problems) from None
     if problems := list(_rule_problems(policy)):

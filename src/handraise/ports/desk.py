@@ -17,8 +17,9 @@ from typing import Any, Generic, TypeAlias, TypeVar, Unpack, overload
 from handraise.model.answer_types import python_value, typed
 from handraise.model.attachments import Attachment
 from handraise.model.bulk_answers import BulkAnswer, BulkDecline, BulkItem, BulkResult
+from handraise.model.call_hints import usage
 from handraise.model.drafting import Limits, QuestionOptions, check_into, compose
-from handraise.model.durations import Span, seconds_of
+from handraise.model.durations import Span, seconds_of, timeout_of
 from handraise.model.errors import (
     AlreadySettled,
     ForkedDesk,
@@ -251,6 +252,7 @@ class Desk(ABC):
         **options: Unpack[QuestionOptions],
     ) -> Any: ...
 
+    @usage('ask("Which?", choices=["a", "b"])')
     async def ask(
         self,
         prompt: str,
@@ -274,11 +276,12 @@ class Desk(ABC):
             options["form"] = reading.form
         elif reading is not None:
             check_into(reading, options)
+        seconds = timeout_of(timeout)  # checked before anybody is asked
         question = await self.post(prompt, **_with_replies(options, reply_with))
         if isinstance(question.form, Approval):  # the key named a stored approval
             raise InvalidQuestion([Problem("key", _USE_APPROVE)])
         self._say_what_waits(question)
-        outcome = await self.wait(question.id, timeout=timeout, reply_with=reply_with)
+        outcome = await self.wait(question.id, timeout=seconds, reply_with=reply_with)
         if not isinstance(outcome, Answered):
             raise NotAnswered(question.id, outcome)
         return reading.read(outcome.value) if reading else python_value(question.form, outcome.value)
@@ -292,7 +295,7 @@ class Desk(ABC):
         message that a person asks back, and its result is the reply. What it raises ends the wait.
         """
         ref = self._ref(question_id)
-        outcome = self._outcome_of(ref, timeout=None if timeout is None else seconds_of(timeout))
+        outcome = self._outcome_of(ref, timeout=timeout_of(timeout))
         with self._waiting_for([ref]):
             if reply_with is None:
                 return await outcome
@@ -352,7 +355,7 @@ class Desk(ABC):
         if not refs:
             raise ValueError("wait_any needs at least one question")
         with self._waiting_for(refs):
-            return await self._first_of(refs, timeout=None if timeout is None else seconds_of(timeout))
+            return await self._first_of(refs, timeout=timeout_of(timeout))
 
     async def heartbeat(self, question_ids: Iterable[str]) -> int:
         """Say that this asker still waits for the answers to its questions that were posted with a `heartbeat`.
@@ -466,6 +469,7 @@ class Desk(ABC):
         Returns their number. Each is withdrawn separately, and a question that is answered first stays answered.
         """
 
+    @usage("request_approval(Approval.of(tool, arguments), prompt=…)")
     async def request_approval(
         self,
         approval: Approval,
@@ -486,6 +490,7 @@ class Desk(ABC):
                 "request_approval(Approval.of(tool, arguments), prompt=…)"
             )
         options["form"] = approval
+        seconds = timeout_of(timeout)  # checked before anybody is asked
         question = await self.post(
             prompt or f"May I run {approval.action.tool}?", **_with_replies(options, reply_with)
         )
@@ -495,7 +500,7 @@ class Desk(ABC):
             )
         if question.outcome is None and await self.apply_grant(question.id) is None:
             self._say_what_waits(question)
-            await self.wait(question.id, timeout=timeout, reply_with=reply_with)
+            await self.wait(question.id, timeout=seconds, reply_with=reply_with)
         return await self.consume_approval(question.id)
 
     @abstractmethod

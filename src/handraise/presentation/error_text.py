@@ -48,7 +48,7 @@ _SENTENCES = (
     gettext_noop("expected a file: upload one"),
     gettext_noop("a file of type {type} does not fit: expected {options}"),
     gettext_noop("there is no such part of a decision"),
-    gettext_noop('expected "approve" or "deny"; a reason is a part of its own, "reason"'),
+    gettext_noop('expected "approve" or "deny", or an object with "decision" and "reason"'),
     gettext_noop("expected a text of at most {most} characters"),
     gettext_noop("the decision is about another action"),
     gettext_noop("an approval for once has no end"),

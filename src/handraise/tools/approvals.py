@@ -24,6 +24,7 @@ from handraise.errors import AnswerTypeMismatch
 from handraise.forms import Brief, Risk, Scope
 from handraise.model.answer_types import typed
 from handraise.model.thread_messages import ThreadMessage
+from handraise.model.type_problems import problems_of
 from handraise.ports.desk import ReplyWith
 from handraise.questions import QuestionOptions
 from handraise.tools.automatic_reports import (
@@ -195,7 +196,7 @@ class FrozenCall:
         try:
             return self._parameters.model_validate(dict(arguments)).model_dump(mode="json")
         except pydantic.ValidationError as error:
-            raise InvalidQuestion(_problems(error)) from error
+            raise InvalidQuestion(problems_of(error, self._parameters)) from error
         except (PydanticSerializationError, ValueError) as error:
             raise InvalidQuestion([Problem("arguments", f"cannot be kept as JSON: {error}")]) from error
 
@@ -229,7 +230,7 @@ class FrozenCall:
         try:
             read = self._parameters.model_validate(dict(arguments))
         except pydantic.ValidationError as error:
-            raise AnswerTypeMismatch(_problems(error)) from error
+            raise AnswerTypeMismatch(problems_of(error, show_values=False)) from error
         bound = self._signature.bind_partial()
         bound.arguments.update({name: getattr(read, name) for name in self._signature.parameters})
         return self._function(*bound.args, **bound.kwargs)
@@ -296,10 +297,6 @@ def _parameters_of(function: Callable[..., Any], signature: inspect.Signature) -
     with warnings.catch_warnings():  # a parameter may be called `json` or `copy`, as a model's methods are
         warnings.simplefilter("ignore", UserWarning)
         return pydantic.create_model(function.__name__, __config__=config, **fields)
-
-
-def _problems(error: pydantic.ValidationError) -> list[Problem]:
-    return [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
 
 
 def _named_parameters(function: Callable[..., Any]) -> inspect.Signature:

@@ -32,6 +32,7 @@ from handraise.forms import File, form_to_schema
 from handraise.model.evidence import CLIENT_ASSERTED
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.provenance import Provenance
+from handraise.model.type_problems import problems_of
 from handraise.tools.history import APPROVAL, CLIENT, HITL
 from handraise.tools.idempotent_post import origin_of
 from handraise.tools.results import chosen_text, to_tool_result
@@ -218,9 +219,7 @@ def _read(submission: ToolResultSubmission | Mapping[str, Json]) -> ToolResultSu
     try:
         return ToolResultSubmission.model_validate(submission)
     except pydantic.ValidationError as error:
-        raise InvalidAnswer(
-            [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
-        ) from None
+        raise InvalidAnswer(problems_of(error, ToolResultSubmission, show_values=False)) from None
 
 
 async def _called_for(desk: Desk, given: ToolResultSubmission) -> Question:

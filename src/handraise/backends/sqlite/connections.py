@@ -76,7 +76,7 @@ class FileConnections(Connections):
                 self._check_file()
                 return result
 
-        running = _begun(self._writing, transact)
+        running = self._begun(self._writing, transact)
         try:
             async with asyncio.timeout(PATIENCE):
                 return await asyncio.shield(running)
@@ -96,7 +96,7 @@ class FileConnections(Connections):
             self._check_file()
             return work(self._reader)
 
-        return await _begun(self._reading, look)
+        return await self._begun(self._reading, look)
 
     async def scrub(self) -> bool:
         """Rewrite the file, so that it contains nothing that was deleted; False if other processes prevent it."""
@@ -111,7 +111,7 @@ class FileConnections(Connections):
                 busy: int = self._writer.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
                 return busy == 0
 
-        return await _begun(self._writing, rewrite)
+        return await self._begun(self._writing, rewrite)
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives, with the settings of the connection and on this file system."""
@@ -142,6 +142,13 @@ class FileConnections(Connections):
                 "lost. Close this desk and open it again."
             )
 
+    def _begun(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Work that was started in its thread, which accepts none after the desk is closed or the process is ending."""
+        try:
+            return asyncio.get_running_loop().run_in_executor(executor, translated(work, self._path))
+        except RuntimeError:
+            raise DeskClosed from None
+
     def _close_writer(self) -> None:
         if self._writer is not None:
             self._writer.close()
@@ -165,14 +172,6 @@ def in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Conne
     return result
 
 
-def _begun(executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
-    """Work that was started in its thread, which accepts none after the desk is closed or the process is ending."""
-    try:
-        return asyncio.get_running_loop().run_in_executor(executor, translated(work))
-    except RuntimeError:
-        raise DeskClosed from None
-
-
 def _file_at(path: Path) -> tuple[int, int] | None:
     """Which file is at a path now, as its device and its number on that device."""
     try:
@@ -191,28 +190,28 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def translated(work: Callable[[], T]) -> Callable[[], T]:
+def translated(work: Callable[[], T], path: Path) -> Callable[[], T]:
     """The same work, with SQLite's errors turned into ours."""
 
     def run() -> T:
         try:
             return work()
         except (sqlite3.Error, PermissionError) as error:
-            raise unavailable(error) from error
+            raise unavailable(error, path) from error
 
     return run
 
 
-def unavailable(error: sqlite3.Error | PermissionError) -> StoreUnavailable:
+def unavailable(error: sqlite3.Error | PermissionError, path: Path) -> StoreUnavailable:
     """What is wrong with a file, and what to do; some of it does not pass by itself."""
     said, found = str(error), None
     if isinstance(error, PermissionError):
         found = StoreUnavailable(f"This user cannot open or write {error.filename}.")
     elif "readonly database" in said or "unable to open database" in said:
-        found = StoreUnavailable(f"This user cannot open or write the file or its folder: {said}.")
+        found = StoreUnavailable(f"This user cannot open or write {path}, or its folder: {said}.")
     elif "already exists" in said or "file is not a database" in said:
         found = StoreUnavailable(
-            f"This file belongs to another program: {said}. Give Handraise a file of its own."
+            f"{path} belongs to another program: {said}. Give Handraise a file of its own."
         )
     if found is None:
         return StoreUnavailable(f"SQLite cannot do this now: {said}")

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 from handraise.backends.sqlite.backend import backend_on, migrate
@@ -17,6 +18,8 @@ from handraise.model.questions import Ref
 from handraise.ports import Backend, Clock, Durability, HintHandler, Interest
 
 T = TypeVar("T")
+
+_PLACE = Path("memory:")
 
 
 class MemoryConnections(Connections):
@@ -31,11 +34,11 @@ class MemoryConnections(Connections):
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in a transaction."""
-        return translated(lambda: in_transaction(self._open(), work))()
+        return translated(lambda: in_transaction(self._open(), work), _PLACE)()
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work`."""
-        return translated(lambda: work(self._open()))()
+        return translated(lambda: work(self._open()), _PLACE)()
 
     async def scrub(self) -> bool:
         """Nothing is left of what was deleted: there is no file."""

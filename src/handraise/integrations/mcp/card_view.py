@@ -153,7 +153,7 @@ def _read_decision(form: Approval, request: Mapping[str, Json]) -> Json:
     # A desk accepts other words for an approval if a person typed them; a button sends exactly one.
     if decision not in ("approve", "deny"):
         raise InvalidAnswer(
-            [Problem("decision", 'expected "approve" or "deny"; a reason is a part of its own, "reason"')]
+            [Problem("decision", 'expected "approve" or "deny", or an object with "decision" and "reason"')]
         )
     value: dict[str, Json] = {"decision": decision, "digest": form.digest}
     if isinstance(reason := request.get("reason"), str) and reason.strip():

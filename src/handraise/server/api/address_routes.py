@@ -10,6 +10,7 @@ import pydantic
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from handraise.channels.address_examples import not_an_address
 from handraise.model.deliveries import Address
 from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
@@ -96,9 +97,7 @@ async def put_address(
     if not problems and known is None:
         problems = [Problem("path.channel", f"this server has: {', '.join(sorted(ctx.channels)) or 'none'}")]
     if not problems and known is not None and known.rate_limit_key(body.to) is None:
-        problems = [
-            Problem("body.to", "is not an address of this channel; see its page in the documentation")
-        ]
+        problems = [Problem("body.to", not_an_address(channel))]
     if problems:
         raise InvalidRequest(problems)
     address = Address(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.problems import HandraiseError, Problem
-from handraise.model.unknown_fields import unknown_field
+from handraise.model.type_problems import type_problem
 from handraise.wire.problem_documents import MEDIA_TYPE, ProblemDocument, problem_of
 
 _log = logging.getLogger(__name__)
@@ -90,9 +90,8 @@ def _said(request: Request, found: Mapping[str, Any]) -> str:
     """What is wrong with a part of a request; of a field that does not exist, which one was probably meant."""
     body = getattr(request.scope.get("route"), "body_field", None)
     model: Any = getattr(getattr(body, "field_info", None), "annotation", None)
-    if found["type"] != "extra_forbidden" or not hasattr(model, "model_json_schema"):
-        return str(found["msg"])
-    return unknown_field(model.model_json_schema(), found["loc"][1:])
+    is_unknown = found["type"] == "extra_forbidden" and hasattr(model, "model_json_schema")
+    return type_problem(found, model.model_json_schema() if is_unknown else {}, found["loc"][1:])
 
 
 async def handle_http_exception(_: Request, error: Exception) -> Response:

@@ -39,7 +39,9 @@ class QuorumCases(ContractFixtures):
         assert (await desk.answer(question.id, "a", by="zoe")).status == "answered"
 
     async def test_after_the_end_everybody_can_read_what_each_person_said(self, desk: Desk) -> None:
-        question = await desk.post("May I?", form=Approval.of("refund", {"amount": 40}), quorum=2)
+        question = await desk.post(
+            "May I?", form=Approval.of("refund", {"amount": 40}), quorum=2, key="refund"
+        )
         await desk.answer(question.id, {"decision": "approve", "reason": "seen"}, by="ana")
         pending = await desk.get(question.id)
         assert [(vote.by, vote.value, vote.reason) for vote in pending.votes] == [("ana", None, None)]
@@ -48,6 +50,9 @@ class QuorumCases(ContractFixtures):
         assert told.keys() == {"ana", "bob"}
         assert [value["decision"] for value, _ in told.values()] == ["approve", "approve"]
         assert (told["ana"][1], told["bob"][1]) == ("seen", None)
+        by_key = await desk.find_by_key("refund")
+        assert by_key is not None
+        assert by_key.votes == (await desk.get(question.id)).votes
 
     @promise("P11")
     async def test_one_person_cannot_agree_with_themselves(self, desk: Desk) -> None:
