@@ -18,7 +18,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from unittest import mock
 
@@ -31,6 +31,19 @@ from handraise.backends.postgres.connections import SETTINGS as SETTINGS  # noqa
 from handraise.desks import uuid7_ids
 
 CHOICES = ["Blue-green", "Canary", "Rolling"]
+QUESTION: dict[str, Any] = {
+    "prompt": "Which strategy?",
+    "choices": CHOICES,
+    "recipients": ["ana"],
+    "conversation": "release 7.2",
+    "context": {
+        "Build": "7.2.0 of 19 November, 41 changes since 7.1.4, two of them in the database's schema",
+        "Tests": "12,834 passed, none skipped; the load test of last night was 4 % faster than 7.1.4",
+        "Rollback": "possible until the second migration is applied, in about six minutes",
+    },
+}
+"""What every benchmark asks, with a key of its own: a question as agents ask it."""
+EXPIRES_IN = timedelta(days=1)
 CLIENTS = (4, 8, 16, 32)
 """The numbers of clients with which pgbench is tried; the best of them counts."""
 
@@ -95,24 +108,33 @@ async def desk_pair(
     address: str, *, workspace: str = "bench", by: str | Responder = "ana", **options: Any
 ) -> Pair:
     """What a desk sends to ask and to answer."""
-    async with open_desk(address, workspace=workspace) as desk:
+    ids = ids_known_before()
+    async with open_desk(address, workspace=workspace, new_id=ids.pop) as desk:
         with recorded() as sent:
-            question_id = await _last_of_a_batch(desk, options)
+            question_id = await _last_of_a_batch(desk, ids, options)
             await desk.answer(question_id, "Canary", by=by)
     return Pair(_sent(sent, "insert into", question_id), _sent(sent, "update", question_id))
 
 
 async def desk_ask(address: str, **options: Any) -> Sent:
     """What a desk sends to ask."""
-    async with open_desk(address, workspace="bench") as desk:
+    ids = ids_known_before()
+    async with open_desk(address, workspace="bench", new_id=ids.pop) as desk:
         with recorded() as sent:
-            question_id = await _last_of_a_batch(desk, options)
+            question_id = await _last_of_a_batch(desk, ids, options)
     return _sent(sent, "insert into", question_id)
 
 
-async def _last_of_a_batch(desk: Desk, options: dict[str, Any]) -> str:
+def ids_known_before() -> list[str]:
+    """Ids for a desk that takes the last one first: a question whose key is its id can be made for any other id."""
+    new_id = uuid7_ids()
+    return [new_id() for _ in range(20)][::-1]
+
+
+async def _last_of_a_batch(desk: Desk, ids: Sequence[str], options: dict[str, Any]) -> str:
     """The first goes out alone, the others in a batch, as 256 callers would get it."""
-    posted = [desk.post("Which strategy?", choices=CHOICES, **options) for _ in range(3)]
+    asked = {**QUESTION, "expires_in": EXPIRES_IN, **options}
+    posted = [desk.post(**asked, key=key) for key in reversed(ids[-3:])]
     return (await asyncio.gather(*posted))[-1].id
 
 
@@ -303,9 +325,14 @@ async def _row(connection: Any, table: str, question_id: str) -> dict[str, str]:
         if value is None or name in generated:
             continue
         literals[name] = (
-            ID if value == question_id else "now()" if isinstance(value, datetime) else _literal(value)
+            ID if value == question_id else _moment(value) if isinstance(value, datetime) else _literal(value)
         )
     return literals
+
+
+def _moment(value: datetime) -> str:
+    """An instant of a question just asked: when it was asked, or when it expires."""
+    return f"now() + interval '{EXPIRES_IN}'" if value > datetime.now(UTC) else "now()"
 
 
 def _insert(table: str, row: dict[str, str], source: str = "") -> str:
@@ -340,6 +367,9 @@ def batches(items: Sequence[T], size: int) -> list[Sequence[T]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-async def ask(desk: Desk) -> str:
+new_key = uuid7_ids()
+
+
+async def ask(desk: Desk, key: str | None = None) -> str:
     """Ask what every benchmark asks; its id."""
-    return (await desk.post("Which strategy?", choices=CHOICES)).id
+    return (await desk.post(**QUESTION, expires_in=EXPIRES_IN, key=key or new_key())).id

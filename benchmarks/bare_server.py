@@ -30,6 +30,11 @@ class Ask(BaseModel):
 
     prompt: str
     choices: list[str] = []
+    recipients: list[str] = []
+    context: dict[str, Any] = {}
+    conversation: str | None = None
+    key: str | None = None
+    expires_in: float | None = None
 
 
 class Answer(BaseModel):

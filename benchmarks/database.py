@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 
@@ -19,7 +20,8 @@ _TABLES = """
 select
     format('%s', c.oid::regclass) as name,
     max(a.attname) filter (where a.attname in ('id', 'question_id')) as key,
-    string_agg(quote_ident(a.attname), ', ') filter (where a.attname not in ('id', 'question_id') and not a.atthasdef
+    bool_or(a.attname = 'key') as has_key,
+    string_agg(quote_ident(a.attname), ', ') filter (where a.attname not in ('id', 'question_id', 'key') and not a.atthasdef
         and a.attidentity = '' and a.attgenerated = '') as others
 from pg_class as c
 join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -72,15 +74,17 @@ async def multiply(address: str, ask: Sent, count: int) -> None:
             await connection.execute(index["definition"])
 
 
-async def _multiply_in(address: str, table: dict[str, str], count: int) -> None:
-    name, key, others = table["name"], table["key"], table["others"]
+async def _multiply_in(address: str, table: dict[str, Any], count: int) -> None:
+    name, id_column, others = table["name"], table["key"], table["others"]
+    named = [id_column, "key"] if table["has_key"] else [id_column]
     async with filling(address) as connection:
         for start in range(0, count // _SEEDS, _TIMES):
             times = min(_TIMES, count // _SEEDS - start)
+            new_id = f"'0199' || lpad((n + {start})::text, 9, '0') || substr({id_column}, 14)"
             await connection.execute(
-                f"insert into {name} ({key}, {others}) "  # noqa: S608 -- names out of the catalogue
-                f"select '0199' || lpad((n + {start})::text, 9, '0') || substr({key}, 14), {others} "
-                f"from generate_series(1, {times}) as n, {name} as seed where {key} like '0198%' order by n, {key}"
+                f"insert into {name} ({', '.join(named)}, {others}) "  # noqa: S608 -- names out of the catalogue
+                f"select {', '.join([new_id] * len(named))}, {others} from generate_series(1, {times}) as n, "
+                f"{name} as seed where {id_column} like '0198%' order by n, {id_column}"
             )
 
 

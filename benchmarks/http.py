@@ -26,7 +26,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from benchmarks.bare import CHOICES
+from benchmarks.bare import EXPIRES_IN, QUESTION, new_key
 from benchmarks.harness import Run, Work, cpu_seconds, latencies, main, rate
 from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
@@ -44,7 +44,7 @@ RATIOS = {
     "ratio_of_sse": ("desk_sse_p50_ms", "bare_sse_p50_ms"),
 }
 
-_ASK = {"prompt": "Which strategy?", "choices": CHOICES}
+_ASK = {**QUESTION, "expires_in": EXPIRES_IN.total_seconds()}
 _ANSWER = {"value": "Canary"}
 _ID = re.compile(rb'\{"id": ?"([^"]+)"')
 
@@ -68,7 +68,7 @@ class Server:
     async def ask(self, caller: Caller, agent: str | None = None) -> str:
         """Ask; the id."""
         token = self.credentials[0].agent if agent is None else agent
-        posted = await caller.send(request_bytes("POST", "/v1/questions", token, _ASK))
+        posted = await caller.send(request_bytes("POST", "/v1/questions", token, {**_ASK, "key": new_key()}))
         found = _ID.match(posted.body)
         if posted.status != 201 or found is None:
             raise RuntimeError(f"{posted}")

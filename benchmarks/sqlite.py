@@ -63,9 +63,10 @@ async def desk_transactions(address: str) -> tuple[str, Transaction, Transaction
     Recording.transactions = []
     connect = partial(sqlite3.connect, factory=Recording)
     with mock.patch.object(sqlite3, "connect", connect):
-        async with open_desk(address, workspace="bench") as desk:
+        ids = bare.ids_known_before()
+        async with open_desk(address, workspace="bench", new_id=ids.pop) as desk:
             Recording.transactions.clear()
-            question_id = await bare.ask(desk)
+            question_id = await bare.ask(desk, ids[-1])
             await desk.answer(question_id, "Canary", by="ana")
     ask, answer = (
         next(each for each in Recording.transactions if any(f"{verb} questions" in sql for sql, _ in each))

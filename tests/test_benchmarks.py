@@ -28,7 +28,21 @@ from support.database import own_database
 
 ROOT = Path(__file__).parent.parent
 TABLES = ("questions", "inbox", "events")
-OWN = ["id", "question_id", "asked_at", "settled_at", "at", "number", "place", "transaction"]
+OWN = [
+    *(
+        "id",
+        "question_id",
+        "key",
+        "asked_at",
+        "expires_at",
+        "settled_at",
+        "due_at",
+        "urgency",
+        "at",
+        "number",
+    ),
+    *("place", "transaction"),
+]
 """What is each row's own, whoever wrote it."""
 
 Writer = Callable[[str, bare.Pair], Awaitable[object]]
@@ -116,7 +130,7 @@ async def test_bare_sqlite_writes_the_rows_that_the_desk_writes(tmp_path: Path) 
         engine.pairs(3)
         assert sqlite_rows(theirs) == sorted(3 * sqlite_rows(mine), key=str)
         engine.asks(1)
-    assert [row for row in sqlite_rows(theirs) if "due_at" in row] != []
+    assert [row for row in sqlite_rows(theirs) if "recipient" in row] != []
 
 
 def sqlite_rows(path: Path) -> list[dict[str, Any]]:
