@@ -92,7 +92,7 @@ def _sender(sent: bare.Sent, connection: Any) -> Callable[[Sequence[str]], Await
 
 async def serve(address: str) -> None:
     """Serve until killed."""
-    pair = await bare.desk_pair(address)
+    pair = await bare.desk_pair(address, recipients=["ana0"], by="ana0")
     connections = [
         await asyncpg.connect(
             address, server_settings=bare.SETTINGS, max_cacheable_statement_size=bare.MAX_CACHEABLE_SIZE

@@ -89,7 +89,7 @@ def bare_app(pool: asyncpg.Pool[asyncpg.Record], pair: tuple[str, str]) -> FastA
 
 async def serve(address: str) -> None:
     """Serve until killed."""
-    written = await bare.plain_pair(address, await bare.desk_pair(address))
+    written = await bare.plain_pair(address, await bare.desk_pair(address, recipients=["ana0"], by="ana0"))
     asking, answering = (sql.replace(bare.ID, "$1::text") for sql in written)
     pool = await asyncpg.create_pool(
         address,

@@ -51,10 +51,11 @@ _ID = re.compile(rb'\{"id": ?"([^"]+)"')
 
 @dataclass(frozen=True)
 class Credentials:
-    """The key of an agent and the session of a person."""
+    """The key of an agent, and the session of the person whom it asks, with their name."""
 
     agent: str = ""
     person: str = ""
+    name: str = "ana"
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,20 @@ class Server:
     process: int
     credentials: Sequence[Credentials] = (Credentials(),)
 
-    async def ask(self, caller: Caller, agent: str | None = None) -> str:
+    async def ask(self, caller: Caller, own: Credentials | None = None) -> str:
         """Ask; the id."""
-        token = self.credentials[0].agent if agent is None else agent
-        posted = await caller.send(request_bytes("POST", "/v1/questions", token, {**_ASK, "key": new_key()}))
+        own = own or self.credentials[0]
+        body = {**_ASK, "recipients": [own.name], "key": new_key()}
+        posted = await caller.send(request_bytes("POST", "/v1/questions", own.agent, body))
         found = _ID.match(posted.body)
         if posted.status != 201 or found is None:
             raise RuntimeError(f"{posted}")
         return found[1].decode()
 
-    async def answer(self, caller: Caller, question_id: str, person: str | None = None) -> None:
+    async def answer(self, caller: Caller, question_id: str, own: Credentials | None = None) -> None:
         """Answer."""
         path = f"/v1/questions/{question_id}/answer"
-        token = self.credentials[0].person if person is None else person
+        token = (own or self.credentials[0]).person
         answered = await caller.send(request_bytes("POST", path, token, _ANSWER))
         if answered.status != 200:
             raise RuntimeError(f"{answered}")
@@ -95,9 +97,9 @@ class Server:
         mine = [Caller([self.address]) for _ in range(callers)]
 
         async def work(caller: Caller, own: Credentials) -> None:
-            question_id = await self.ask(caller, own.agent)
+            question_id = await self.ask(caller, own)
             if answers:
-                await self.answer(caller, question_id, own.person)
+                await self.answer(caller, question_id, own)
 
         works = [
             partial(work, caller, own)
@@ -179,7 +181,7 @@ async def make_credentials(address: str, count: int) -> Sequence[Credentials]:
                 how="bench",
                 lasts=timedelta(days=1),
             )
-            made.append(Credentials(agent, session))
+            made.append(Credentials(agent, session, person))
     return made
 
 

@@ -96,7 +96,7 @@ async def _make(server: Server, pairs: int) -> None:
             left -= 1
             number = (number + CALLERS) % KEYS
             own = server.credentials[number]
-            await server.answer(caller, await server.ask(caller, own.agent), own.person)
+            await server.answer(caller, await server.ask(caller, own), own)
         caller.close()
 
     await asyncio.gather(*map(keep_calling, range(CALLERS)))

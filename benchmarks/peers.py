@@ -67,10 +67,10 @@ async def http_pairs(address: str, callers: int, seconds: float) -> float:
         askers, people = ([Caller([server.address]) for _ in known] for _ in range(2))
 
         async def pair(asker: Caller, person: Caller, own: Credentials) -> None:
-            question_id = await server.ask(asker, own.agent)
+            question_id = await server.ask(asker, own)
             path = f"/v1/questions/{question_id}/outcome?wait=30s"
             waiting = asyncio.create_task(asker.call("GET", path, token=own.agent))
-            await server.answer(person, question_id, own.person)
+            await server.answer(person, question_id, own)
             if (await waiting).json()["outcome"]["value"] != "Canary":
                 raise RuntimeError("the answer did not arrive")
 
