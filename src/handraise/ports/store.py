@@ -249,7 +249,7 @@ class Store(Protocol):
         ...
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
-        """Make moves on pending questions, each decided by one conditional statement as in `transition`.
+        """Make moves on pending questions, each decided while the question is locked, as `decide` does.
 
         An accepted move leaves exactly one event and returns the question after it, which may still be
         pending (a vote, an attempt). A refused move returns None and leaves nothing: the question is unknown,

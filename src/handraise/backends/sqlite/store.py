@@ -1,4 +1,4 @@
-"""The SQLite store: each call is one transaction, and each decision is one conditional statement in it."""
+"""The SQLite store: each call is one transaction."""
 
 from __future__ import annotations
 
