@@ -69,7 +69,7 @@ from handraise.model.settled_rows import settled_row
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import ending_of
 from handraise.model.stops import Stop
-from handraise.model.urgency import likeness_of, urgency_of
+from handraise.model.urgency import likeness_of, soon_at, urgency_of
 from handraise.model.workspace_events import Change, WorkspaceEvent
 from handraise.ports import (
     AGES,
@@ -233,7 +233,8 @@ class MemoryStore:
         self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
     ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        rank, last = read_cursor(after)
+        cursor = read_cursor(after)
+        soon = soon_at(self._now()) if cursor is None else cursor.soon
         if where.filters.view == "snoozed":
             where = replace(where, aside=True)
         found = [
@@ -247,12 +248,12 @@ class MemoryStore:
             for each in self._in_view(where)
         ]
         if order == "newest":
-            found = sorted((each for each in found if not last or each.id < last), key=lambda each: each.id)
-            found.reverse()
+            found = [each for each in reversed(found) if cursor is None or each.id < cursor.id]
         else:
-            placed = sorted(((rank_of(each.urgency, order), each.id), each) for each in found)
-            found = [each for place, each in placed if place > (rank, last)]
-        return paged(found[: limit + 1], limit, order)
+            begin = (-1, "") if cursor is None else (cursor.rank, cursor.id)
+            placed = sorted(((rank_of(each.urgency, order, soon), each.id), each) for each in found)
+            found = [each for place, each in placed if place > begin]
+        return paged(found, limit, order, soon)
 
     async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
         """How many questions are in each view; see the port."""
