@@ -269,7 +269,7 @@ PARAMETERS: dict[str, Any] = {
     "took_less": 100,
     "is_late": True,
     "has_failed": True,
-    "urgency": 0,
+    "rank": 0,
     "aside": False,
 }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from handraise import Confirm, Responder, open_desk
+from handraise import Approval, Confirm, Responder, open_desk
 from handraise.cli.inbox_command import _cut, row_parts
 from handraise.cli.inbox_rows import entries_of, rows_for
 from handraise.cli.question_commands import summary_lines
@@ -115,6 +116,20 @@ async def test_a_question_that_waits_for_the_agents_reply_is_last_and_says_so() 
         question = await desk.reply(first.id, "The release")
         assert "waiting for" not in said(summary_lines(question, 80, "ada")[1])
         assert [row.question.id for row in (await rows_for(session_of(desk))).rows] == [first.id, second.id]
+
+
+async def test_what_expires_within_an_hour_is_marked_and_above_high_risk() -> None:
+    async with open_desk("memory:", asker="bot") as desk:
+        assert isinstance(desk, LocalDesk)
+        later = await desk.post("Which colour?", expires_in=timedelta(days=20))
+        risky = await desk.post(
+            "Pay?", form=Approval.of("pay", {}, risk="high"), expires_in=timedelta(days=2)
+        )
+        soon = await desk.post("Lunch?", expires_in=timedelta(minutes=50))
+        rows = (await rows_for(session_of(desk))).rows
+        assert [row.question.id for row in rows] == [soon.id, risky.id, later.id]
+        styles = [{style for style, _ in row_parts(row, 80, me="ada", marked=False)} for row in rows]
+        assert ["class:bad" in each for each in styles] == [True, False, False]
 
 
 @pytest.mark.parametrize("size", [20, 40, 80])

@@ -17,6 +17,7 @@ import asyncpg
 import pytest
 
 from handraise import Open, Question, Responder
+from handraise.backends.pagination import walks_of
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import RowSecurity
 from handraise.backends.postgres.search_index import query_text
@@ -30,12 +31,14 @@ from handraise.backends.sql.parameters import (
     settled_query,
     urgent_query,
     view_query,
+    walks_query,
 )
 from handraise.backends.sql_files import load_statements
 from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import answer_move
 from handraise.model.pending_views import Order, PendingFilters
 from handraise.model.search_words import query_of, responder_tags, workspace_tag
+from handraise.model.urgency import all_walks
 from handraise.ports import MAX_EVENTS_SCANNED, MAX_PLACES_COUNTED, MAX_PLACES_SCANNED, Filter
 from handraise.ports.settled_filter import SettledFilter
 from handraise.questions import Draft, Ref
@@ -223,14 +226,16 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         return page_query(Filter(workspace="w1", **where), after=pending_id(PENDING // 2), limit=limit)
 
     def urgent(limit: int = 300, **where: Any) -> tuple[str, dict[str, Any]]:
-        return urgent_query(Filter(workspace="w1", **where), after=f"{2**50}.{pending_id(9)}", limit=limit)
+        name, values = urgent_query(Filter(workspace="w1", **where), limit=limit)
+        return name, {**values, **walks_query(all_walks())}
 
     def settled(**where: Any) -> tuple[str, dict[str, Any]]:
         return "settled", {**settled_query(Filter(workspace="w1", **where), limit=50), **THE_END}
 
     def view(order: Order = "urgency", **filters: Any) -> tuple[str, dict[str, Any]]:
         where = Filter(workspace="w1", recipient=ANA, filters=PendingFilters(**filters))
-        return "view_by_recipient", view_query(where, after=None, limit=300, order=order)
+        walks = walks_query(walks_of(None, order))
+        return "view_by_recipient", {**view_query(where, limit=300, order=order), **walks}
 
     def search(text: str, **where: Any) -> tuple[str, dict[str, Any]]:
         values, tags = search_values(Filter(workspace="w1", **where), after=None, limit=50)

@@ -14,29 +14,45 @@ from typing import NamedTuple, TypeAlias
 from handraise.model.pending_views import Order, rank_of
 from handraise.model.questions import Question
 from handraise.model.statistics import Ending
+from handraise.model.urgency import NO_END, Walk, all_walks, walks_after
 from handraise.ports import MAX_EVENTS_SCANNED, Endings, SearchPage, SettledPage, Waiting, WaitingPage
 
 _EVENTS_AN_ENDING = 10
 """How many events are read for each ending that is wanted."""
 
 
-_CURSOR = re.compile(r"([0-9]{1,18})\.(.{1,300})", re.DOTALL)
+_CURSOR = re.compile(r"([0-9]{1,12})\.([0-9]{1,18})\.(.{1,300})", re.DOTALL)
 
 
-def read_cursor(after: str | None) -> tuple[int, str]:
-    """The urgency and the id after which a page by urgency begins."""
+class Cursor(NamedTuple):
+    """The place after which a page begins, and which second was the last that was soon when its first page was read."""
+
+    soon: int
+    rank: int
+    id: str
+
+
+def read_cursor(after: str | None) -> Cursor | None:
+    """The place after which a page begins; None for the first page."""
     if after is None:
-        return -1, ""
+        return None
     found = _CURSOR.fullmatch(after)
     if found is None:
         raise ValueError(f"{after[:100]!r} is not a cursor of this store")
-    return int(found[1]), found[2]
+    return Cursor(int(found[1]), int(found[2]), found[3])
 
 
-def paged(places: Sequence[Waiting], limit: int, order: Order = "urgency") -> WaitingPage:
+def walks_of(cursor: Cursor | None, order: Order) -> list[Walk]:
+    """The walks that together have a page: several for an order that changes with time."""
+    if order == "urgency":
+        return all_walks() if cursor is None else walks_after(cursor.rank, cursor.id, cursor.soon)
+    return [Walk(-1, "", NO_END)] if cursor is None else [Walk(cursor.rank, cursor.id, NO_END)]
+
+
+def paged(places: Sequence[Waiting], limit: int, order: Order, soon: int) -> WaitingPage:
     """A page in this order; one more than `limit` shows that there are more."""
     last = places[limit - 1] if len(places) > limit else None
-    cursor = None if last is None else f"{rank_of(last.urgency, order)}.{last.id}"
+    cursor = None if last is None else f"{soon}.{rank_of(last.urgency, order, soon)}.{last.id}"
     return WaitingPage(places[:limit], cursor)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -40,7 +40,7 @@ from handraise.model.pending_views import NO_FILTERS, FormKind, Order, PendingFi
 from handraise.model.problems import HandraiseError
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.model.urgency import is_escalated
+from handraise.model.urgency import is_escalated, is_soon
 from handraise.presentation.error_text import error_text
 from handraise.presentation.heartbeat_text import orphan_mark
 from handraise.presentation.sharing_text import taken_text
@@ -49,7 +49,6 @@ from handraise.presentation.translation import gettext, ngettext
 _LOOK_AGAIN = 5.0
 _SETTLE_DOWN = 0.05
 _REDRAW = 1.0
-_SOON = timedelta(minutes=15)
 _NARROW = 79
 
 
@@ -101,8 +100,8 @@ def inbox(
 ) -> None:
     """Show the questions that you may answer, live, and answer them.
 
-    The most urgent come first: escalated questions, then by expiry, by risk, and by age. Those that wait for
-    the agent's reply are last.
+    The most urgent come first: escalated questions, what expires within an hour, high risk, then the others by
+    expiry. Those that wait for the agent's reply are last.
     """
     filters = PendingFilters(
         view=_one_of("--view", ViewName, view),
@@ -430,7 +429,7 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
     )
     escalated = gettext("escalated") if is_escalated(question) else ""
     urgent = " · ".join(filter(None, (escalated, end_words(question))))
-    soon = is_escalated(question) or _ends_soon(question)
+    soon = is_escalated(question) or is_soon(question, datetime.now(UTC))
     beside = sum(map(get_cwidth, (mine, alike, f" · {urgent}" if urgent else "")))
     return [
         ("class:cursor" if marked else "", "❯ " if marked else "  "),
@@ -464,10 +463,6 @@ def _equal_parts(entry: Entry, *, marked: bool) -> StyledLine:
 def _headline(prompt: str, size: int) -> str:
     """The beginning of a prompt. A list is drawn once a second, and with every key."""
     return _cut(shown_prompt(prompt[: 4 * size]), size)
-
-
-def _ends_soon(question: Question) -> bool:
-    return question.expires_at is not None and question.expires_at - datetime.now(UTC) < _SOON
 
 
 def _cut(text: str, size: int) -> str:

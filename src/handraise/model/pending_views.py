@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from handraise.model.forms import Approval, Risk
 from handraise.model.questions import Question
 from handraise.model.stops import tool_of
-from handraise.model.urgency import ASKERS_TURN, NOT_ESCALATED, RISKS, urgency_of
+from handraise.model.urgency import ASKERS_TURN, NOT_ESCALATED, NOT_HIGH, RISKS, SOON, rank_at, urgency_of
 
 ViewName = Literal["urgent", "approvals", "mine", "vote_missing", "agents_turn", "snoozed"]
 """The built-in views. `mine`, `vote_missing` and `snoozed` are about one person."""
@@ -22,8 +22,6 @@ FormKind = Literal["choice", "multi_choice", "open", "confirm", "form", "approva
 Order = Literal["age", "urgency", "newest", "expiry"]
 """`age` is the oldest first, `urgency` that of an inbox, `expiry` those first that expire first."""
 
-SOON = timedelta(hours=1)
-"""A question that expires within this time is urgent."""
 LONGEST = timedelta(days=3_650)
 """The longest span of a filter."""
 MOST_COUNTED = 500
@@ -77,11 +75,11 @@ def check_filters(filters: PendingFilters, *, has_person: bool) -> None:
             raise ValueError(f"{span} is not between nothing and ten years")
 
 
-def rank_of(urgency: int, order: Order) -> int:
-    """The number by which an order sorts, before the id."""
+def rank_of(urgency: int, order: Order, soon: int) -> int:
+    """The number by which an order sorts, before the id, while the seconds up to `soon` are soon."""
     if order == "urgency":
-        return urgency
-    return urgency % NOT_ESCALATED if order == "expiry" else 0
+        return rank_at(urgency, soon)
+    return urgency % NOT_HIGH if order == "expiry" else 0
 
 
 def fits(question: Question, filters: PendingFilters, person: str | None, now: datetime) -> bool:
@@ -119,4 +117,4 @@ def _is_in_view(question: Question, view: ViewName | None, person: str | None, n
 
 
 def _ends_by(urgency: int, until: datetime) -> bool:
-    return urgency % NOT_ESCALATED // 4 <= until.timestamp()
+    return urgency % NOT_HIGH // 4 <= until.timestamp()

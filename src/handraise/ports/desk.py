@@ -816,8 +816,9 @@ class Desk(ABC):
         Every page of questions ends early, with a `next`, once its questions have about 1 MB.
 
         `recipient` limits it to questions that this person may answer: those in their inbox, or with `aside`, those that
-        they set aside. With `order="urgency"` the most urgent
-        come first, as in an inbox: escalated questions, then by expiry, by risk, and by age. A question that
+        they set aside. With `order="urgency"` the most urgent come first, as in an inbox: escalated questions, what
+        expires within an hour, high risk, then the others by expiry; last those that wait for their asker. Among
+        themselves they are ordered by expiry, then by risk, then by age. A question that
         is escalated meanwhile moves to the beginning, so a program that must see every question should use
         the order by age. `order="newest"` and `order="expiry"` are for lists too. An `after` that is not the `next` of
         a page in this order raises `ValueError`.

@@ -134,7 +134,10 @@ class Endings:
 
 
 MAX_PLACES_SCANNED = 20_000
-"""The most places of pending questions that are read for a page of a view, under each name of a person."""
+"""The most places of pending questions that are read for a page of a view, under each name of a person.
+
+By urgency that is for each of its walks.
+"""
 MAX_PLACES_COUNTED = 1_000
 """The same for the numbers of questions in views."""
 MAX_EVENTS_SCANNED = 5_000
@@ -313,8 +316,8 @@ class Store(Protocol):
     ) -> WaitingPage:
         """The ranks of pending questions, the most urgent first, starting after the cursor `after`.
 
-        The order is that of `handraise.model.urgency`, then by id: it is stored with each question and
-        indexed. The questions themselves are not read; some may be past their expiry. Raises `ValueError` for
+        The order is that of `handraise.model.urgency` when the first page is read, then by id: a rank is stored with each
+        question and indexed. The questions themselves are not read; some may be past their expiry. Raises `ValueError` for
         a cursor that does not come from a page.
 
         With filters or another order, up to `MAX_PLACES_SCANNED` places are read for a page, under each name of a person.

@@ -983,7 +983,7 @@ waiting as (
     set due_at = case when i.main then moved.next_due_at end,
         open = i.open or coalesce(i.step = moved.steps_taken, false),
         urgency = case
-            when moved.step ->> 'do' = 'escalate' then i.urgency % 1125899906842624 else i.urgency
+            when moved.step ->> 'do' = 'escalate' then i.urgency % 562949953421312 else i.urgency
         end
     from moved
     where moved.status = 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
@@ -1268,63 +1268,80 @@ cross join lateral (
 order by page.question_id;
 
 -- name: urgent_all
--- The next places of everything pending in a workspace, most urgent first.
-select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
-from handraise.inbox as i
-where i.workspace = :workspace and i.main
-    and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
-order by i.urgency, i.question_id
-limit :limit;
+-- The next places of everything pending in a workspace, along the walks of `handraise.model.urgency`, each with its own
+-- limit: they are merged afterwards.
+select page.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:ranks::bigint[], :afters::text[], :untils::bigint[]) as w (rank, after, until)
+cross join lateral (
+    select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+    from handraise.inbox as i
+    where i.workspace = :workspace and i.main
+        and (i.urgency, i.question_id) > (w.rank, w.after) and i.urgency < w.until
+    order by i.urgency, i.question_id
+    limit :limit
+) as page;
 
 -- name: urgent_by_recipient
 -- The same of an inbox: one short walk along the index for each name the person answers to, then the first of all.
-select distinct walk.question_id as id, walk.urgency, walk.likeness, walk.asker, walk.conversation
-from unnest(:principals::text[]) as p (name),
-    lateral (
-        select i.question_id, i.urgency, i.likeness, i.asker, i.conversation
-        from handraise.inbox as i
-        where i.workspace = :workspace and i.recipient = p.name and i.open
-            and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
-            and i.asker <> :person
-            and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside
-        order by i.urgency, i.question_id
-        limit :limit
-    ) as walk
-order by walk.urgency, walk.question_id
-limit :limit;
+select page.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:ranks::bigint[], :afters::text[], :untils::bigint[]) as w (rank, after, until)
+cross join lateral (
+    select distinct walk.question_id as id, walk.urgency, walk.likeness, walk.asker, walk.conversation
+    from unnest(:principals::text[]) as p (name),
+        lateral (
+            select i.question_id, i.urgency, i.likeness, i.asker, i.conversation
+            from handraise.inbox as i
+            where i.workspace = :workspace and i.recipient = p.name and i.open
+                and (i.urgency, i.question_id) > (w.rank, w.after) and i.urgency < w.until
+                and i.asker <> :person
+                and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside
+            order by i.urgency, i.question_id
+            limit :limit
+        ) as walk
+    order by walk.urgency, walk.question_id
+    limit :limit
+) as page;
 
 -- name: urgent_by_asker
 -- The same of one asker, also narrowed to a person's own names. All its pending questions are sorted.
-select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
-from handraise.inbox as i
-where i.workspace = :workspace and i.main and i.asker = :asker
-    and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
-    and (:person::text is null or i.asker <> :person
-        and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside and exists (
-        select
-        from handraise.inbox as mine
-        where mine.workspace = i.workspace and mine.question_id = i.question_id
-            and mine.recipient = any (:principals::text[]) and mine.open
-    ))
-order by i.urgency, i.question_id
-limit :limit;
+select page.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:ranks::bigint[], :afters::text[], :untils::bigint[]) as w (rank, after, until)
+cross join lateral (
+    select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+    from handraise.inbox as i
+    where i.workspace = :workspace and i.main and i.asker = :asker
+        and (i.urgency, i.question_id) > (w.rank, w.after) and i.urgency < w.until
+        and (:person::text is null or i.asker <> :person
+            and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside and exists (
+            select
+            from handraise.inbox as mine
+            where mine.workspace = i.workspace and mine.question_id = i.question_id
+                and mine.recipient = any (:principals::text[]) and mine.open
+        ))
+    order by i.urgency, i.question_id
+    limit :limit
+) as page;
 
 -- name: urgent_by_conversation
 -- The same of one conversation, also narrowed to an asker.
-select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
-from handraise.inbox as i
-where i.workspace = :workspace and i.main and i.conversation = :conversation
-    and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
-    and (:asker::text is null or i.asker = :asker)
-    and (:person::text is null or i.asker <> :person
-        and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside and exists (
-        select
-        from handraise.inbox as mine
-        where mine.workspace = i.workspace and mine.question_id = i.question_id
-            and mine.recipient = any (:principals::text[]) and mine.open
-    ))
-order by i.urgency, i.question_id
-limit :limit;
+select page.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:ranks::bigint[], :afters::text[], :untils::bigint[]) as w (rank, after, until)
+cross join lateral (
+    select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+    from handraise.inbox as i
+    where i.workspace = :workspace and i.main and i.conversation = :conversation
+        and (i.urgency, i.question_id) > (w.rank, w.after) and i.urgency < w.until
+        and (:asker::text is null or i.asker = :asker)
+        and (:person::text is null or i.asker <> :person
+            and handraise.is_aside(i.aside, :person, coalesce(:now::timestamptz, now())) = :aside and exists (
+            select
+            from handraise.inbox as mine
+            where mine.workspace = i.workspace and mine.question_id = i.question_id
+                and mine.recipient = any (:principals::text[]) and mine.open
+        ))
+    order by i.urgency, i.question_id
+    limit :limit
+) as page;
 
 -- name: settled
 -- A page of what has ended, newest first: a walk back over up to `:looked` events, and from each that ended a question

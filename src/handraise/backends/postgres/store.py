@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from handraise.backends.pagination import Edge, endings_since, settled_page
+from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
 from handraise.backends.postgres.connections import is_lost
 from handraise.backends.postgres.database import KEEPER_ROLE, Database, Run
 from handraise.backends.postgres.durability import durability_of
@@ -34,6 +34,7 @@ from handraise.backends.sql.parameters import (
     to_json,
     urgent_query,
     view_query,
+    walks_query,
 )
 from handraise.backends.sql.rows import (
     moved_question,
@@ -67,6 +68,7 @@ from handraise.model.settled_rows import COLUMNS as SETTLED_COLUMNS
 from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, stop_from_json, tool_of
+from handraise.model.urgency import soon_at
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
@@ -176,12 +178,19 @@ class PostgresStore:
         self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
     ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        if not is_indexed(where, order):
+        cursor = read_cursor(after)
+        walks = walks_query(walks_of(cursor, order))
+        if is_indexed(where, order):
+            name, values = urgent_query(where, limit=limit)
+            rows = await self._fetch(where.workspace, name, **values, **walks)
+        else:
             name = "view_all" if where.recipient is None else "view_by_recipient"
-            values = view_query(where, after=after, limit=limit, order=order)
-            return waiting_page(await self._fetch_view(where.workspace, name, **values), limit, order)
-        name, values = urgent_query(where, after=after, limit=limit)
-        return waiting_page(await self._fetch(where.workspace, name, **values), limit)
+            values = view_query(where, limit=limit, order=order)
+            rows = await self._fetch_view(where.workspace, name, **values, **walks)
+        if not rows:
+            return WaitingPage([], None)
+        soon = soon_at(rows[0]["now"]) if cursor is None else cursor.soon
+        return waiting_page(rows, limit, order, soon)
 
     async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
         """How many questions are in each view; see the port."""

@@ -11,7 +11,6 @@ from typing import Any, get_type_hints
 
 import pydantic_core
 
-from handraise.backends.pagination import read_cursor
 from handraise.model.attachments import Attachment
 from handraise.model.callbacks import Callback
 from handraise.model.deliveries import (
@@ -32,7 +31,7 @@ from handraise.model.rulings import Ruling
 from handraise.model.seals import SALT, Seal
 from handraise.model.search_words import asker_tag, conversation_tag, responder_tags, workspace_tag
 from handraise.model.timelines import Step, steps_to_json
-from handraise.model.urgency import RISKS
+from handraise.model.urgency import RISKS, SOON, Walk
 from handraise.model.workspace_events import Change
 from handraise.ports import MAX_EVENTS_SCANNED, MAX_PLACES_COUNTED, MAX_PLACES_SCANNED, Filter, OutboxEntry
 
@@ -235,13 +234,21 @@ def _names_of(where: Filter) -> list[str]:
     return [*([] if where.by_name else ["*"]), *where.recipient.principals]
 
 
-def urgent_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
-    """The same for places in the order of urgency; an extra row shows that there are more."""
-    urgency, last = read_cursor(after)
-    name, values = page_query(where, after=last, limit=limit + 1)
+def urgent_query(where: Filter, *, limit: int) -> tuple[str, dict[str, Any]]:
+    """The same for places in the order of urgency, except for the walks; an extra row shows that there are more."""
+    name, values = page_query(where, after=None, limit=limit + 1)
     if where.conversation is None and where.asker is not None:
         name = "pending_by_asker"
-    return name.replace("pending", "urgent"), {**values, "urgency": urgency}
+    return name.replace("pending", "urgent"), values
+
+
+def walks_query(walks: Sequence[Walk]) -> dict[str, list[Any]]:
+    """The parameters of walks that one statement makes."""
+    return {
+        "ranks": [each.rank for each in walks],
+        "afters": [each.after for each in walks],
+        "untils": [each.until for each in walks],
+    }
 
 
 def is_indexed(where: Filter, order: Order) -> bool:
@@ -249,16 +256,15 @@ def is_indexed(where: Filter, order: Order) -> bool:
     return order == "urgency" and not where.filters.any
 
 
-def view_query(where: Filter, *, after: str | None, limit: int, order: Order) -> dict[str, Any]:
-    """The parameters of a page of a view; an extra row shows that there are more."""
-    rank, last = read_cursor(after)
-    _, values = page_query(where, after=last, limit=limit + 1)
+def view_query(where: Filter, *, limit: int, order: Order) -> dict[str, Any]:
+    """The parameters of a page of a view, except for the walks; an extra row shows that there are more."""
+    _, values = page_query(where, after=None, limit=limit + 1)
     filters = where.filters
     return {
         **values,
         "aside": where.aside or filters.view == "snoozed",
-        "rank": rank,
         "order": order,
+        "soon": SOON,
         "view": filters.view,
         "kind": filters.kind,
         "risk": None if filters.risk is None else RISKS[filters.risk],
@@ -275,6 +281,7 @@ def count_query(recipient: Responder) -> dict[str, Any]:
         "person": recipient.id,
         "principals": ["*", *recipient.principals],
         "scanned": MAX_PLACES_COUNTED,
+        "soon": SOON,
     }
 
 

@@ -44,6 +44,7 @@ from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
 from handraise.model.timelines import Step, steps_from_json
+from handraise.model.urgency import rank_at
 from handraise.model.working_hours import WorkingHours
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Claim, OutboxEntry, Waiting, WaitingPage
@@ -255,10 +256,12 @@ def asked_of(row: Row) -> Json:
     }
 
 
-def waiting_page(rows: Sequence[Row], limit: int, order: Order = "urgency") -> WaitingPage:
-    """A page of places in this order."""
+def waiting_page(rows: Sequence[Row], limit: int, order: Order, soon: int) -> WaitingPage:
+    """A page of places in this order: what each of its walks has found, merged."""
+    if order == "urgency":
+        rows = sorted(rows, key=lambda row: (rank_at(row["urgency"], soon), row["id"]))[: limit + 1]
     names = ("urgency", "id", "likeness", "asker", "conversation")
-    return paged([Waiting(*(row[name] for name in names)) for row in rows], limit, order)
+    return paged([Waiting(*(row[name] for name in names)) for row in rows], limit, order, soon)
 
 
 def moved_question(move: Move, row: Row) -> Question:

@@ -498,7 +498,7 @@ returning status;
 -- Move a question on to its next step, and put it into the inbox of those it is escalated to.
 update inbox
 set open = open or coalesce(step = :steps_taken, 0),
-    urgency = case when :do = 'escalate' then urgency % 1125899906842624 else urgency end,
+    urgency = case when :do = 'escalate' then urgency % 562949953421312 else urgency end,
     due_at = case when main then (
         select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
     ) end
@@ -673,10 +673,10 @@ join questions as q on q.workspace = :workspace and q.id = mine.question_id
 order by q.id;
 
 -- name: urgent_all
--- The next places of everything pending in a workspace, most urgent first.
+-- The next places of everything pending in a workspace, along one walk of `handraise.model.urgency`.
 select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from inbox as i indexed by inbox_all_by_urgency
-where i.workspace = :workspace and i.main and (i.urgency, i.question_id) > (:urgency, :after)
+where i.workspace = :workspace and i.main and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
 order by i.urgency, i.question_id
 limit :limit;
 
@@ -685,7 +685,7 @@ limit :limit;
 select distinct i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from inbox as i indexed by inbox_by_urgency
 where i.workspace = :workspace and i.recipient in (select value from json_each(:principals))
-    and i.open and (i.urgency, i.question_id) > (:urgency, :after)
+    and i.open and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
     and i.asker <> :person
     and exists (select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now) = :aside
 order by i.urgency, i.question_id
@@ -696,7 +696,7 @@ limit :limit;
 select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from inbox as i indexed by inbox_by_asker
 where i.workspace = :workspace and i.main and i.asker = :asker
-    and (i.urgency, i.question_id) > (:urgency, :after)
+    and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
     and (:person is null or i.asker <> :person and exists (
         select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now
     ) = :aside and exists (
@@ -713,7 +713,7 @@ limit :limit;
 select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from inbox as i indexed by inbox_by_conversation
 where i.workspace = :workspace and i.main and i.conversation = :conversation
-    and (i.urgency, i.question_id) > (:urgency, :after)
+    and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
     and (:asker is null or i.asker = :asker)
     and (:person is null or i.asker <> :person and exists (
         select 1 from json_each(i.aside) as a where a.key = :person and a.value > :now

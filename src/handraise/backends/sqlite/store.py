@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from handraise.backends.pagination import Edge, endings_since, settled_page
+from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
 from handraise.backends.sql.feed_places import (
     BEGINNING,
     END,
@@ -78,7 +78,7 @@ from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, tool_of
 from handraise.model.timelines import steps_from_json
-from handraise.model.urgency import likeness_of, urgency_without_expiry
+from handraise.model.urgency import likeness_of, soon_at, urgency_without_expiry
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
@@ -192,12 +192,21 @@ class SqliteStore:
         self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
     ) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        if not is_indexed(where, order):
-            rows = await self._fetch("view", **view_query(where, after=after, limit=limit, order=order))
-            return waiting_page(rows, limit, order)
-        name, values = urgent_query(where, after=after, limit=limit)
-        rows = await self._fetch(name, **values)
-        return waiting_page(rows, limit)
+        cursor, now = read_cursor(after), self._now()
+        if is_indexed(where, order):
+            name, values = urgent_query(where, limit=limit)
+        else:
+            name, values = "view", view_query(where, limit=limit, order=order)
+
+        def work(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+            return [
+                row
+                for walk in walks_of(cursor, order)
+                for row in run(connection, name, **{**values, **walk._asdict()}, now=now)
+            ]
+
+        rows = await self._connections.read(work)
+        return waiting_page(rows, limit, order, soon_at(instant(now)) if cursor is None else cursor.soon)
 
     async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
         """How many questions are in each view; see the port."""

@@ -1,8 +1,8 @@
--- The statements of views of pending questions. The numbers are those of `urgency`: 2^51 is added while it is the asker's
--- turn, 2^50 unless it was escalated.
+-- The statements of views of pending questions. The numbers are those of `handraise.model.urgency`: 2^51 is added while it
+-- is the asker's turn, 2^50 unless it was escalated, and 2^49 unless it was escalated or is of high risk.
 
 -- name: view
--- The next places of a view: of a person under each name the person answers to, or of a whole workspace.
+-- The next places of a view along one walk: of a person under each name the person answers to, or of a whole workspace.
 select distinct i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from inbox as i
 where i.workspace = :workspace
@@ -16,13 +16,13 @@ where i.workspace = :workspace
     and (:tool is null or i.tool = :tool)
     and (:asker is null or i.asker = :asker)
     and (:conversation is null or i.conversation = :conversation)
-    and (:expires_within is null or i.urgency % 1125899906842624 / 4 <= (:now + :expires_within) / 1000000)
+    and (:expires_within is null or i.urgency % 562949953421312 / 4 <= (:now + :expires_within) / 1000000)
     and (:older_than is null or i.asked_at <= :now - :older_than)
     and case :view
         when 'urgent' then i.urgency < 2251799813685248 and (
             i.urgency < 1125899906842624
             or i.urgency % 4 = 0
-            or i.urgency % 1125899906842624 / 4 <= :now / 1000000 + 3600
+            or i.urgency % 562949953421312 / 4 <= (:now + :soon) / 1000000
         )
         when 'approvals' then i.kind = 'approval'
         when 'mine' then i.recipient = :person or coalesce(i.taken_by = :person and i.taken_until > :now, 0)
@@ -34,14 +34,14 @@ where i.workspace = :workspace
         else 1
     end
     and case :order
-        when 'urgency' then (i.urgency, i.question_id) > (:rank, :after)
-        when 'expiry' then (i.urgency % 1125899906842624, i.question_id) > (:rank, :after)
+        when 'urgency' then (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
+        when 'expiry' then (i.urgency % 562949953421312, i.question_id) > (:rank, :after)
         when 'age' then i.question_id > :after
         else :after = '' or i.question_id < :after
     end
 order by
     case when :order = 'newest' then i.question_id end desc,
-    case :order when 'urgency' then i.urgency when 'expiry' then i.urgency % 1125899906842624 else 0 end,
+    case :order when 'urgency' then i.urgency when 'expiry' then i.urgency % 562949953421312 else 0 end,
     i.question_id
 limit :limit;
 
@@ -63,7 +63,7 @@ placed as (
             when 'urgent' then i.urgency < 2251799813685248 and (
                 i.urgency < 1125899906842624
                 or i.urgency % 4 = 0
-                or i.urgency % 1125899906842624 / 4 <= :now / 1000000 + 3600
+                or i.urgency % 562949953421312 / 4 <= (:now + :soon) / 1000000
             )
             when 'approvals' then i.kind = 'approval'
             when 'mine' then i.recipient = :person or coalesce(i.taken_by = :person and i.taken_until > :now, 0)

@@ -202,8 +202,9 @@ async def list_questions(
 ) -> Response:
     """List pending questions, oldest first: an agent's own, or those a person may answer; an administrator gets all.
 
-    `order=urgency` is the order of an inbox: escalated ones first, then by expiry, by risk, and by age. The views `mine`,
-    `vote_missing` and `snoozed` are about one person, so an administrator gives a `recipient`.
+    `order=urgency` is the order of an inbox: escalated ones, what expires within an hour, high risk, then the others by
+    expiry; last those that wait for their agent. The views `mine`, `vote_missing` and `snoozed` are about one person, so
+    an administrator gives a `recipient`.
     `status=settled` lists settled questions, the last settled first: an agent's own, or those a person may see.
     `since`, `until`, `outcome` and `by` limit it to those that ended then, like this, and by this person; give the same
     for every page.

@@ -10,9 +10,9 @@ import pytest
 from handraise import Approval, Escalation, Question, Responder, Timeline
 from handraise.errors import KeyConflict, QuotaExceeded
 from handraise.model.drafting import compose
-from handraise.model.lifecycle import answer_move
+from handraise.model.lifecycle import answer_move, ask_back_move
 from handraise.ports import Filter, Store
-from handraise.questions import Draft, Limits, QuestionOptions
+from handraise.questions import Draft, Limits, PendingFilters, QuestionOptions
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import ContractFixtures
 from handraise.testing.promises import promise
@@ -127,9 +127,9 @@ class QueueCases(ContractFixtures):
         await store.insert([*plain, *risky, *ending, escalated, other])
         ana = Responder("ana", groups=frozenset({"ops"}))
         order = [
+            "risk-high",
             "end-2",
             "end-3",
-            "risk-high",
             "risk-medium",
             "risk-low",
             "other",
@@ -139,9 +139,10 @@ class QueueCases(ContractFixtures):
             "q-3",
         ]
         assert await _walk(store, Filter(workspace=workspace, recipient=ana)) == order
-        assert await _walk(store, Filter(workspace=workspace)) == [*order[:2], "a-late", *order[2:]]
+        assert await _walk(store, Filter(workspace=workspace)) == [*order[:3], "a-late", *order[3:]]
         clock.advance(hour)
         await store.run_due(limit=10, workspace=workspace)
+        order[:2] = ["end-2", "risk-high"]
         assert await _walk(store, Filter(workspace=workspace, recipient=ana)) == ["a-late", *order]
         assert await _walk(store, Filter(workspace=workspace)) == ["a-late", *order]
         assert await _walk(store, Filter(workspace=workspace, recipient=Responder("boss"))) == ["a-late"]
@@ -151,6 +152,50 @@ class QueueCases(ContractFixtures):
             await _walk(store, Filter(workspace=workspace, asker="other", recipient=Responder("bob"))) == []
         )
 
+    async def test_the_last_hour_comes_before_high_risk_and_high_risk_before_any_other_expiry(
+        self, store: Store, clock: ManualClock, workspace: str
+    ) -> None:
+        await _post_one_of_each(store, clock, workspace)
+        order = [
+            "escalated",
+            "high risk, 30 minutes",
+            "low risk, 30 minutes",
+            "high risk, 20 days",
+            "high risk",
+            "low risk, 5 hours",
+            "poll, 20 days",
+            "poll",
+            "asker's turn, 30 minutes",
+        ]
+        lists = _one_list_in_several_ways(workspace)
+        for where in lists:
+            assert await _walk(store, where, limit=2) == order
+        clock.advance(timedelta(days=20, minutes=-50))
+        await store.run_due(limit=10, workspace=workspace)
+        order = ["escalated", "high risk, 20 days", "poll, 20 days", "high risk", "poll"]
+        for where in lists:
+            assert await _walk(store, where, limit=2) == order
+
+    async def test_pages_by_urgency_have_each_question_once_while_the_last_hour_of_some_begins(
+        self, store: Store, clock: ManualClock, workspace: str
+    ) -> None:
+        await _post_one_of_each(store, clock, workspace)
+        clock.advance(timedelta(days=20, minutes=-65))
+        await store.run_due(limit=10, workspace=workspace)
+        lists = _one_list_in_several_ways(workspace)
+        firsts = [await store.by_urgency(where, after=None, limit=2) for where in lists]
+        clock.advance(timedelta(minutes=10))
+        for where, page in zip(lists, firsts, strict=True):
+            pages = [page]
+            while (after := pages[-1].after) is not None:
+                pages.append(await store.by_urgency(where, after=after, limit=2))
+            assert [[each.id for each in page.places] for page in pages] == [
+                ["escalated", "high risk, 20 days"],
+                ["high risk", "poll, 20 days"],
+                ["poll"],
+            ]
+            assert (await _walk(store, where))[1:3] == ["high risk, 20 days", "poll, 20 days"]
+
     async def test_pages_by_urgency_stay_where_they_are(self, store: Store, workspace: str) -> None:
         posted = await store.insert([_draft(workspace, f"q-{n}") for n in range(6)])
         first = await store.by_urgency(Filter(workspace=workspace), after=None, limit=2)
@@ -159,7 +204,7 @@ class QueueCases(ContractFixtures):
         await store.settle([answer_move(posted[0], Responder("ana"), "a")])
         second = await store.by_urgency(Filter(workspace=workspace), after=first.after, limit=2)
         assert [each.id for each in second.places] == ["q-2", "q-3"]
-        for cursor in ("", "q-2", "x.q-2", "1.", "9" * 40 + ".q"):
+        for cursor in ("", "q-2", "x.q-2", "1.q-2", "1.1.", "9" * 40 + ".1.q", "1." + "9" * 40 + ".q"):
             with pytest.raises(ValueError, match="cursor"):
                 await store.by_urgency(Filter(workspace=workspace), after=cursor, limit=2)
 
@@ -189,12 +234,54 @@ def _draft(
     return compose("Which?", options, new_id=question_id, workspace=workspace, asker=asker, limits=Limits())
 
 
-async def _walk(store: Store, where: Filter) -> list[str]:
+async def _post_one_of_each(store: Store, clock: ManualClock, workspace: str) -> None:
+    """Post questions of every urgency. The numbers in their names are when they expire."""
+    minute = timedelta(minutes=1)
+    late = Timeline(escalate=(Escalation(after=60 * minute, to=("boss",)),), expire=timedelta(days=50))
+    drafts = [_draft(workspace, "escalated", recipients=["ana"], conversation="c", timeline=late)]
+    await store.insert(drafts)
+    clock.advance(60 * minute)
+    await store.run_due(limit=10, workspace=workspace)
+    high, low = (Approval.of("pay", {}, risk=risk) for risk in ("high", "low"))
+    others: dict[str, QuestionOptions] = {
+        "asker's turn, 30 minutes": {"expires_in": 30 * minute, "replies": "program"},
+        "poll": {},
+        "poll, 20 days": {"expires_in": timedelta(days=20)},
+        "high risk": {"form": high},
+        "high risk, 20 days": {"form": high, "expires_in": timedelta(days=20)},
+        "high risk, 30 minutes": {"form": high, "expires_in": 30 * minute},
+        "low risk, 30 minutes": {"form": low, "expires_in": 30 * minute},
+        "low risk, 5 hours": {"form": low, "expires_in": 300 * minute},
+    }
+    where: QuestionOptions = {"recipients": ["ana", "group:ops"], "conversation": "c"}
+    turn, *_ = await store.insert(
+        [_draft(workspace, name, **(where | options)) for name, options in others.items()]
+    )
+    assert isinstance(turn, Question)
+    assert await store.settle([ask_back_move(turn, Responder("ana"), "Why?")]) != [None]
+
+
+def _one_list_in_several_ways(workspace: str) -> list[Filter]:
+    """Filters that all find the questions of `_post_one_of_each`, each by a statement of its own."""
+    ana = Responder("ana", groups=frozenset({"ops"}))
+    everything = PendingFilters(older_than=timedelta(0))
+    return [
+        Filter(workspace=workspace),
+        Filter(workspace=workspace, recipient=ana),
+        Filter(workspace=workspace, asker="agent"),
+        Filter(workspace=workspace, asker="agent", recipient=ana),
+        Filter(workspace=workspace, conversation="c"),
+        Filter(workspace=workspace, filters=everything),
+        Filter(workspace=workspace, recipient=ana, filters=everything),
+    ]
+
+
+async def _walk(store: Store, where: Filter, *, limit: int = 3) -> list[str]:
     """The ids of everything in the order of urgency, a few at a time."""
     found: list[str] = []
     after: str | None = None
     while True:
-        page = await store.by_urgency(where, after=after, limit=3)
+        page = await store.by_urgency(where, after=after, limit=limit)
         found += [each.id for each in page.places]
         if (after := page.after) is None:
             return found

@@ -175,9 +175,9 @@ create table handraise.inbox (
     asked_at      timestamptz not null default now(),
     -- Who is working on the answer, and until when, as in `questions`.
     taken_until   timestamptz,
-    -- Escalated questions first, then by expiry, then by risk: see the function `urgency`. The default is for a question
-    -- that is neither escalated nor an approval, and never expires.
-    urgency       bigint  not null default 1130297953353731,
+    -- Escalated questions first, then those of high risk, then by expiry: see the function `urgency`. The default is for a
+    -- question that is neither escalated nor an approval, and never expires.
+    urgency       bigint  not null default 1693247906775043,
     -- The same for questions of one asker that are equal. Null is like no other.
     likeness      bigint,
     step          smallint,
@@ -304,11 +304,15 @@ create table handraise.standing_answers (
 create index standing_answers_by_topic on handraise.standing_answers (workspace, topic_key) where revoked_at is null;
 create index standing_answers_by_question on handraise.standing_answers (workspace, question_id);
 
--- How urgent a pending question is, as a number that indexes can sort by. Smaller is more urgent.
+-- The rank of a pending question, as in `handraise.model.urgency`: a number that indexes can sort by.
 create function handraise.urgency(expires_at timestamptz, form json, is_escalated boolean) returns bigint
     language sql stable parallel safe
     return
-        case when is_escalated then 0 else 1125899906842624 end
+        case
+            when is_escalated then 0
+            when form ->> 'kind' = 'approval' and form ->> 'risk' = 'high' then 1125899906842624
+            else 1688849860263936
+        end
         + 4 * case when expires_at is null then 1099511627776 else floor(extract(epoch from expires_at))::bigint end
         + case
             when form ->> 'kind' <> 'approval' then 3
@@ -318,16 +322,18 @@ create function handraise.urgency(expires_at timestamptz, form json, is_escalate
         end;
 
 -- Whether a row of the inbox is in a view, except for whether it is set aside; see `handraise.model.pending_views`. The
--- numbers are those of `urgency`: 2^51 is added while it is the asker's turn, 2^50 unless it was escalated.
+-- numbers are those of `urgency`: 2^51 is added while it is the asker's turn, 2^50 unless it was escalated, and 2^49
+-- unless it was escalated or is of high risk.
 -- PostgreSQL writes its body into the statement, which is ten times as fast as a call for each row. It would not if
 -- there were a subquery in it, so `has_voted` is a function of its own.
-create function handraise.is_in_view(i handraise.inbox, view text, person text, now timestamptz) returns boolean
+create function handraise.is_in_view(i handraise.inbox, view text, person text, now timestamptz, soon interval)
+    returns boolean
     language sql stable parallel safe
     return case view
         when 'urgent' then i.urgency < 2251799813685248 and (
             i.urgency < 1125899906842624
             or i.urgency % 4 = 0
-            or i.urgency % 1125899906842624 / 4 <= extract(epoch from now + interval '1 hour')
+            or i.urgency % 562949953421312 / 4 <= extract(epoch from now + soon)
         )
         when 'approvals' then i.kind = 'approval'
         when 'mine' then i.recipient = person or coalesce(i.taken_by = person and i.taken_until > now, false)

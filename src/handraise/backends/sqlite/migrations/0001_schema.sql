@@ -180,9 +180,9 @@ create table inbox (
     -- Of the main row: when the question is closed because nobody waits for it, or put off if its asker was heard from
     -- meanwhile. Null if the policy does not close it.
     unheard_at    integer,
-    -- Escalated questions first, then by expiry, then by risk. The default is for a question that is neither escalated nor
-    -- an approval, and never expires.
-    urgency       integer not null default 1130297953353731,
+    -- Escalated questions first, then those of high risk, then by expiry: see `handraise.model.urgency`. The default is for
+    -- a question that is neither escalated nor an approval, and never expires.
+    urgency       integer not null default 1693247906775043,
     -- The same for questions of one asker that are equal. Null is like no other.
     likeness      integer,
     -- As in `questions`.

@@ -28,7 +28,7 @@ from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.model.stops import stop_for, tool_of
 from handraise.model.thread_messages import messages_of, thread_digest
-from handraise.model.urgency import is_escalated
+from handraise.model.urgency import is_escalated, is_soon
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox, Policies
 from handraise.presentation.answer_text import AnswerPart, answer_parts
@@ -77,7 +77,7 @@ from handraise.server.web.inbox.page_texts import (
     since,
 )
 from handraise.server.web.inbox.print_view import print_facts
-from handraise.server.web.inbox.question_kind import is_soon, kind_in_words
+from handraise.server.web.inbox.question_kind import kind_in_words
 from handraise.server.web.inbox.sharing_view import SHARING, SharingView, names_to_bring_in, sharing_of
 from handraise.server.web.inbox.status_view import (
     action_heading,

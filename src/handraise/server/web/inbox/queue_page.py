@@ -26,7 +26,7 @@ from handraise.model.forms import Approval
 from handraise.model.lookalike_names import mixes_alphabets
 from handraise.model.people import Responder, may_respond
 from handraise.model.questions import Question
-from handraise.model.urgency import ASKERS_TURN, folded, is_escalated
+from handraise.model.urgency import ASKERS_TURN, folded, is_escalated, is_soon
 from handraise.model.visible import visible_line
 from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
@@ -45,7 +45,7 @@ from handraise.server.web.inbox.handed_over import handed_over
 from handraise.server.web.inbox.name_links import agent_href, conversation_href_of
 from handraise.server.web.inbox.page_texts import When, age_of, end_at, waited_since
 from handraise.server.web.inbox.question_html import AnswerContext
-from handraise.server.web.inbox.question_kind import is_soon, kind_in_words
+from handraise.server.web.inbox.question_kind import kind_in_words
 from handraise.server.web.inbox.quick_answers import QuickAnswer, kind_of, quick_answer_of, why_alone
 from handraise.server.web.inbox.saved_view_pages import saved_bar
 from handraise.server.web.inbox.search import (
