@@ -8,7 +8,7 @@ import pydantic
 import pytest
 
 from handraise.model.forms import Approval
-from handraise.model.type_problems import problems_of, unknown_field
+from handraise.model.type_problems import problems_of, unknown_field, written_place
 from handraise.wire.requests import PostQuestion
 
 
@@ -18,13 +18,27 @@ from handraise.wire.requests import PostQuestion
         (["choises"], "there is no such field; did you mean 'choices'?"),
         (["colour"], "there is no such field"),
         (["timeline", "expires"], "there is no such field; did you mean 'expire'?"),
-        (["form", "open", "typ"], "there is no such field; did you mean 'type'?"),
-        (["form", "choice", "option"], "there is no such field; did you mean 'options'?"),
+        (["form", "any_form", "open", "typ"], "there is no such field; did you mean 'type'?"),
+        (["form", "any_form", "choice", "option"], "there is no such field; did you mean 'options'?"),
         (["nowhere", "at", "all"], "there is no such field"),
     ],
 )
 def test_the_field_that_was_probably_meant_is_named(place: list[str], said: str) -> None:
     assert unknown_field(PostQuestion.model_json_schema(), place) == said
+
+
+@pytest.mark.parametrize(
+    ("place", "written"),
+    [
+        (["form", "any_form", "open", "typ"], "form.typ"),
+        (["form", "any_form", "form", "fields", 0, "form", "open", "typ"], "form.fields.0.form.typ"),
+        (["timeline", "expires"], "timeline.expires"),
+        (["prompt"], "prompt"),
+        (["nowhere", "at"], "nowhere.at"),
+    ],
+)
+def test_a_place_is_named_as_it_was_written(place: list[int | str], written: str) -> None:
+    assert ".".join(map(str, written_place(PostQuestion.model_json_schema(), place))) == written
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tests.server.conftest import bearer
 
 ASK = "/v1/questions"
 GIVEN = {"prompt": "Which?", "choices": ["a", "b"]}
+SLIPPED = {"prompt": "Which?", "form": {"kind": "open", "typ": "integer"}}
 JSON = {"content-type": "application/json"}
 
 
@@ -63,6 +64,7 @@ CASES: dict[str, tuple[dict[str, Any], int, str | None]] = {
     "nothing": ({"content": b"", "headers": JSON}, 422, "invalid_request"),
     "a list": ({"json": [GIVEN]}, 422, "invalid_request"),
     "an unknown field": ({"json": {**GIVEN, "colour": "red"}}, 422, "invalid_request"),
+    "a slip inside": ({"json": SLIPPED}, 422, "invalid_request"),
     "a wrong type": ({"json": {"prompt": 1}}, 422, "invalid_request"),
     "a lone surrogate": ({"content": b'{"prompt": "\\ud800"}', "headers": JSON}, 422, "invalid_question"),
     "what cannot be asked": ({"json": {**GIVEN, "choices": ["a", "a"]}}, 422, "invalid_question"),
@@ -79,6 +81,9 @@ async def test_a_question_gets_the_same_response_on_both_ways(
     assert (said.status_code, said.json().get("code")) == (status, code)
     if "an unknown" in case:
         assert said.json()["problems"] == [{"path": "body.colour", "message": "there is no such field"}]
+    if "a slip" in case:
+        message = "there is no such field; did you mean 'type'?"
+        assert said.json()["problems"] == [{"path": "body.form.typ", "message": message}]
     assert said.headers["cache-control"] == "no-store"
     assert way in ([], [ASK])
 

@@ -91,27 +91,50 @@ def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
+def written_place(schema: Mapping[str, Any], place: Sequence[int | str]) -> list[int | str]:
+    """A place without the names of branches of a union, which Pydantic adds and nobody has written."""
+    return [*_walked(schema, place[:-1])[1], *place[-1:]]
+
+
 def _fields_at(schema: Mapping[str, Any], place: Sequence[int | str]) -> list[str]:
     """The fields that may be written at a place of the document."""
-    found = [schema]
-    for part in place:
-        found = [inner for each in found for inner in _inside(schema, each, part)]
+    found, _ = _walked(schema, place)
     names = {
         name for each in found for name in _resolved(schema, each) for name in name.get("properties", ())
     }
     return sorted(names)
 
 
-def _inside(schema: Mapping[str, Any], at: Mapping[str, Any], part: int | str) -> Iterator[Mapping[str, Any]]:
-    for each in _resolved(schema, at):
-        if isinstance(part, int):
-            yield from filter(None, [each.get("items")])
-        elif part in each.get("properties", {}):
-            yield each["properties"][part]
-        elif part == each.get("properties", {}).get("kind", {}).get("const"):
-            yield each  # Pydantic adds to the place which of several forms it is
-        elif isinstance(more := each.get("additionalProperties"), Mapping):
-            yield more
+def _walked(
+    schema: Mapping[str, Any], place: Sequence[int | str]
+) -> tuple[list[Mapping[str, Any]], list[int | str]]:
+    """What may be at a place, and the parts of the place that somebody wrote."""
+    found, written = [schema], list[int | str]()
+    for part in place:
+        branches = [each for at in found for each in _resolved(schema, at) if each.get("type") != "null"]
+        chosen = [each for each in branches if part == _kind_of(each)]
+        inner = [each for at in branches for each in _inside(at, part)]
+        if inner or len(branches) <= 1:
+            found = inner
+            written.append(part)
+        elif chosen:
+            found = chosen
+    return found, written
+
+
+def _kind_of(at: Mapping[str, Any]) -> str | None:
+    """The value of `kind` by which this branch of a union is known."""
+    kind: str | None = at.get("properties", {}).get("kind", {}).get("const")
+    return kind
+
+
+def _inside(at: Mapping[str, Any], part: int | str) -> Iterator[Mapping[str, Any]]:
+    if isinstance(part, int):
+        yield from filter(None, [at.get("items")])
+    elif part in at.get("properties", {}):
+        yield at["properties"][part]
+    elif isinstance(more := at.get("additionalProperties"), Mapping):
+        yield more
 
 
 def _resolved(schema: Mapping[str, Any], at: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

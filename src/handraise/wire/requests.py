@@ -40,11 +40,11 @@ class Request(pydantic.BaseModel):
 
 
 def _form_or_schema(value: Any) -> str:
-    return "schema" if isinstance(value, dict) and "kind" not in value else "form"
+    return "schema" if isinstance(value, dict) and "kind" not in value else "any_form"
 
 
 AnyFormOrSchema = Annotated[
-    Annotated[AnyForm, pydantic.Tag("form")] | Annotated[dict[str, Any], pydantic.Tag("schema")],
+    Annotated[AnyForm, pydantic.Tag("any_form")] | Annotated[dict[str, Any], pydantic.Tag("schema")],
     pydantic.Discriminator(_form_or_schema),
 ]
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.problems import HandraiseError, Problem
-from handraise.model.type_problems import type_problem
+from handraise.model.type_problems import type_problem, written_place
 from handraise.wire.problem_documents import MEDIA_TYPE, ProblemDocument, problem_of
 
 _log = logging.getLogger(__name__)
@@ -80,18 +80,25 @@ async def _handle_handraise_error(_: Request, error: Exception) -> Response:
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:
     found = list(error.errors()) if isinstance(error, RequestValidationError) else []
-    problems = [Problem(".".join(map(str, each["loc"])), _said(request, each)) for each in found]
+    schema = _body_schema(request) if found else {}
+    problems = [_problem(each, schema) for each in found]
     if isinstance(getattr(error, "body", None), bytes):
         problems = [Problem("body", "expected JSON, and the header Content-Type: application/json")]
     return problem_response(InvalidRequest(problems))
 
 
-def _said(request: Request, found: Mapping[str, Any]) -> str:
-    """What is wrong with a part of a request; of a field that does not exist, which one was probably meant."""
+def _body_schema(request: Request) -> Mapping[str, Any]:
+    """The JSON Schema of the body that this route takes."""
     body = getattr(request.scope.get("route"), "body_field", None)
     model: Any = getattr(getattr(body, "field_info", None), "annotation", None)
-    is_unknown = found["type"] == "extra_forbidden" and hasattr(model, "model_json_schema")
-    return type_problem(found, model.model_json_schema() if is_unknown else {}, found["loc"][1:])
+    return model.model_json_schema() if hasattr(model, "model_json_schema") else {}
+
+
+def _problem(found: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
+    """What is wrong with a part of a request, in the place where somebody wrote it."""
+    part, *place = found["loc"]
+    written = written_place(schema, place) if part == "body" and place else place
+    return Problem(".".join(map(str, (part, *written))), type_problem(found, schema, place))
 
 
 async def handle_http_exception(_: Request, error: Exception) -> Response:
