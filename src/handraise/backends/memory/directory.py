@@ -24,7 +24,7 @@ from handraise.model.identities import (
     Session,
     fold_email,
 )
-from handraise.model.people import GROUP
+from handraise.model.people import ADDRESS_BY, GROUP
 from handraise.model.questions import Ref
 from handraise.model.workspace_events import (
     Change,
@@ -134,12 +134,17 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews, MemoryP
         if holder is not None and holder.id != person_id:
             return None
         known = self._people.get(ref)
+        is_chosen = known is None or (
+            ref not in self._identities
+            and (known.email and fold_email(known.email)) != (email and fold_email(email))
+        )
         self._people[ref] = Person(
             workspace=workspace,
             id=person_id,
             name=name,
             created_at=known.created_at if known else self._now(),
             email=email,
+            email_by=by if known is None or is_chosen else known.email_by,
             role=role,
             groups=known.groups if known else frozenset(),
             signed_in_at=known.signed_in_at if known else None,
@@ -597,7 +602,7 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews, MemoryP
     def erase_person(self, workspace: str, person: str) -> None:
         """Erase a person with their requests, and their name wherever it was left, for the ledger."""
         self._remove(workspace, person)
-        theirs = f"person:{person} since "
+        theirs, vouchers = f"person:{person} since ", (person, ADDRESS_BY + person)
         for place in [each for each in self._requests if each[0] == workspace and each[1].startswith(theirs)]:
             del self._requests[place]
         for ref, key in self._keys.items():
@@ -605,14 +610,17 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews, MemoryP
                 by = "erased" if key.revoked_by == person else key.revoked_by
                 made = "erased" if key.created_by == person else key.created_by
                 self._keys[ref] = replace(key, created_by=made, revoked_by=by)
+        for ref, each in self._people.items():
+            if (ref.workspace, each.email_by) == (workspace, person):
+                self._people[ref] = replace(each, email_by="erased")
         for secret, link in self._question_links.items():
             if link.workspace == workspace and link.created_by == person:
                 self._question_links[secret] = replace(link, created_by="erased")
         for secret, session in self._sessions.items():
-            if session.workspace == workspace and session.vouched_by == person:
+            if session.workspace == workspace and session.vouched_by in vouchers:
                 self._sessions[secret] = replace(session, vouched_by="erased")
         for secret, sign_in in self._links.items():
-            if sign_in.workspace == workspace and sign_in.vouched_by == person:
+            if sign_in.workspace == workspace and sign_in.vouched_by in vouchers:
                 self._links[secret] = replace(sign_in, vouched_by="erased")
         self._erase_maker(workspace, person)
 

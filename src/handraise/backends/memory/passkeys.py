@@ -10,6 +10,7 @@ from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.identities import Person
 from handraise.model.passkey_signatures import Passkey
+from handraise.model.people import ADDRESS_BY
 from handraise.model.questions import Ref
 from handraise.model.workspace_events import passkey_added, passkey_removed
 from handraise.ports import Clock
@@ -118,7 +119,7 @@ class MemoryPasskeys:
     def _erase_maker(self, workspace: str, person: str) -> None:
         """Erase the name of a person from the passkeys that others registered with their links."""
         for ref, passkey in self._passkeys.items():
-            if (ref.workspace, passkey.vouched_by) == (workspace, person):
+            if ref.workspace == workspace and passkey.vouched_by in (person, ADDRESS_BY + person):
                 self._passkeys[ref] = replace(passkey, vouched_by="erased")
 
     def _now(self) -> datetime:

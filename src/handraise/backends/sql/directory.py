@@ -119,7 +119,7 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews, SqlProvisioned):
             known = stored_person(before[0]) if before else None
             if check is not None:
                 check(known)
-            rows = await run("put_person", name=name, email=email, role=role, **who)
+            rows = await run("put_person", name=name, email=email, role=role, actor=by, **who)
             if not rows:
                 return None
             person = stored_person(rows[0])

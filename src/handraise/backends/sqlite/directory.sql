@@ -32,15 +32,19 @@ where workspace = :workspace and id = :id and revoked_at is null
 returning *;
 
 -- name: put_person
--- Add or change a person, unless somebody else has the e-mail address.
-insert into people (workspace, id, name, email, email_folded, role, created_at)
-select :workspace, :id, :name, :email, :email_folded, :role, :now
+-- Add or change a person, unless somebody else has the e-mail address. Who chose it counts until an account is bound.
+insert into people (workspace, id, name, email, email_folded, email_by, role, created_at)
+select :workspace, :id, :name, :email, :email_folded, :actor, :role, :now
 where not exists (
     select 1 from people where workspace = :workspace and email_folded = :email_folded and id <> :id
 )
 on conflict (workspace, id) do update
 set
     name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role,
+    email_by = case
+        when people.identity is null and excluded.email_folded is not people.email_folded then excluded.email_by
+        else people.email_by
+    end,
     admin_provided = people.admin_provided and people.role = excluded.role
 returning *, (
     select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
