@@ -106,6 +106,11 @@ def check_may_administer(person: str, evidence: str) -> None:
         raise PermissionDenied(person, why)
 
 
+def approves_high_risk(evidence: str) -> bool:
+    """Whether this evidence is strong enough for an action of high risk for which one person is enough."""
+    return _weakness(evidence, "") is None
+
+
 def _weakness(evidence: str, why: str) -> str | None:
     """Why this evidence is not enough, after the reason why it must be strong; None if it is strong."""
     maker = _voucher(evidence)
@@ -129,6 +134,11 @@ def _voucher(evidence: str | None) -> str | None:
     """Who vouched for the session, or for that in which the passkey was registered; None if nobody did."""
     prefix = next(filter((evidence or "").startswith, (VOUCHED, PASSKEY_VOUCHED)), None)
     return None if evidence is None or prefix is None else evidence.removeprefix(prefix)
+
+
+def session_evidence(vouched_by: str | None) -> str:
+    """The evidence of what is done in a session; `vouched_by` is that of the session."""
+    return SESSION if vouched_by is None else VOUCHED + vouched_by
 
 
 def passkey_evidence(vouched_by: str | None) -> str:

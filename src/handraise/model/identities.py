@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Literal
 
 from handraise.model.away import Away
-from handraise.model.evidence import SESSION, VOUCHED
+from handraise.model.evidence import session_evidence
 from handraise.model.people import Responder
 
 
@@ -113,7 +113,7 @@ class Session:
     @property
     def evidence(self) -> str:
         """The evidence of who the person is, for answers given in this session."""
-        return SESSION if self.vouched_by is None else VOUCHED + self.vouched_by
+        return session_evidence(self.vouched_by)
 
 
 LinkPurpose = Literal["invitation", "sign-in"]

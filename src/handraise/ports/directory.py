@@ -252,6 +252,13 @@ class Directory(Passkeys, Calendars, SavedViews, ProvisionedResources, Protocol)
         """The sessions of a person that have not ended, the newest first."""
         ...
 
+    async def evidence(self, workspace: str) -> Mapping[str, frozenset[str]]:
+        """The evidence that people have now, by their ids: of their sessions that have not ended, and of their passkeys.
+
+        Those who have neither, and those who are disabled, are left out.
+        """
+        ...
+
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; False if there is none."""
         ...

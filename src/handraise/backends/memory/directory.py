@@ -14,6 +14,7 @@ from handraise.backends.memory.saved_views import MemorySavedViews
 from handraise.backends.memory.store import MemoryStore
 from handraise.model.away import Away
 from handraise.model.deliveries import Address
+from handraise.model.evidence import passkey_evidence
 from handraise.model.identities import (
     AgentKey,
     Link,
@@ -422,6 +423,21 @@ class MemoryDirectory(MemoryPasskeys, MemoryCalendars, MemorySavedViews, MemoryP
             if (each.workspace, each.person) == (workspace, person) and each.expires_at > now
         )
         return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
+
+    async def evidence(self, workspace: str) -> Mapping[str, frozenset[str]]:
+        """The evidence that people have; see the port."""
+        given = [
+            (each.person, each.evidence)
+            for each in self._sessions.values()
+            if each.workspace == workspace and each.expires_at > self._now()
+        ]
+        given += [
+            (each.person, passkey_evidence(each.vouched_by))
+            for ref, each in self._passkeys.items()
+            if ref.workspace == workspace and not self.is_disabled(workspace, each.person)
+        ]
+        people = {person for person, _ in given}
+        return {each: frozenset(evidence for person, evidence in given if person == each) for each in people}
 
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""

@@ -283,6 +283,17 @@ where workspace = :workspace and person = :person and expires_at > coalesce(:now
 order by created_at desc, id desc
 limit :limit;
 
+-- name: evidence
+-- Who vouches for the sessions of people that have not ended, and for the passkeys of people who are not disabled.
+select person, false as is_passkey, vouched_by
+from handraise.sessions
+where workspace = :workspace and expires_at > coalesce(:now::timestamptz, now())
+union
+select k.person, true, k.vouched_by
+from handraise.passkeys as k
+join handraise.people as p on p.workspace = k.workspace and p.id = k.person
+where k.workspace = :workspace and p.disabled_at is null;
+
 -- name: end_session
 -- End one session.
 delete from handraise.sessions

@@ -246,6 +246,17 @@ where workspace = :workspace and person = :person and expires_at > :now
 order by created_at desc, id desc
 limit :limit;
 
+-- name: evidence
+-- Who vouches for the sessions of people that have not ended, and for the passkeys of people who are not disabled.
+select person, 0 as is_passkey, vouched_by
+from sessions
+where workspace = :workspace and expires_at > :now
+union
+select k.person, 1, k.vouched_by
+from passkeys as k
+join enabled_people as p on p.workspace = k.workspace and p.id = k.person
+where k.workspace = :workspace;
+
 -- name: end_session
 -- End one session.
 delete from sessions
