@@ -117,6 +117,27 @@ async def test_what_a_program_chooses_is_chosen_by_whoever_made_its_key(
     assert (await approved_by(cfo, ctx, recipients=both, quorum=2)).status_code == status
 
 
+async def test_a_provisioning_program_moves_nobody_to_another_account(
+    boss: Browser, cfo: Browser, ctx: ServerContext
+) -> None:
+    key = (await issue_scim_key(ctx, WORKSPACE, "idp", by=OPERATOR)).key
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/scim+json"}
+    user: dict[str, Any] = {
+        "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"],
+        "userName": "cfo",
+        "emails": [{"value": OTHER_ADDRESS, "primary": True}],
+    }
+    async with httpx2.AsyncClient(base_url=boss.address, timeout=30, headers=headers) as http:
+        assert (await http.post("/scim/v2/Users", json=user)).status_code == 201
+        assert (await cfo.sign_in("sub-cfo")).status_code == 303
+        user["emails"] = [{"value": "mallory@elsewhere.example", "primary": True}]
+        assert (await http.put("/scim/v2/Users/cfo", json=user)).status_code == 200
+    await cfo.account("sub-mallory", email="mallory@elsewhere.example", email_verified=True, name="M")
+    refused = await cfo.sign_in("sub-mallory")
+    assert (refused.status_code, "belongs to another account" in refused.text) == (403, True)
+    assert (await cfo.sign_in("sub-cfo")).status_code == 303
+
+
 async def test_people_who_join_by_themselves_and_those_whom_the_operator_adds_are_several(
     boss: Browser, cfo: Browser, ctx: ServerContext
 ) -> None:
