@@ -49,6 +49,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 KUSTOMIZATION = KUBERNETES / "kustomization.yaml"
 EXAMPLE = KUBERNETES / "secret.example.yaml"
 PAGE = ROOT / "docs" / "how-to" / "run-a-server.md"
+AUDIT_PAGE = ROOT / "docs" / "how-to" / "audit.md"
 CLUSTER_PAGE = ROOT / "docs" / "how-to" / "run-on-kubernetes.md"
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -537,6 +538,16 @@ def test_the_database_is_reached_by_ours_only_and_the_server_by_this_host_only()
     for volume in services["postgres"]["volumes"]:
         source = volume.partition(":")[0]
         assert not source.startswith(".") or (ROOT / source).exists(), f"{source} is not there"
+
+
+def test_what_the_audit_key_signed_last_outlives_the_container() -> None:
+    (mounted,) = compose()["services"]["server"]["volumes"]
+    volume, folder = mounted.split(":")
+    assert volume in compose()["volumes"]
+    assert folder == last(final_stage(), "WORKDIR").value, "the image's user may write there"
+    page = AUDIT_PAGE.read_text(encoding="utf-8")
+    assert f"handraise audit key {folder}/audit.key" in page
+    assert f"HANDRAISE_AUDIT_KEY={folder}/audit.key" in page
 
 
 def test_compose_logs_in_as_the_roles_that_roles_sql_makes() -> None:

@@ -391,6 +391,13 @@ def test_doctor_says_which_question_is_in_nobodys_inbox(file: str, tmp_path: Pat
     assert "In nobody's inbox: 1 pending, such as" in looked.stderr
 
 
+def test_doctor_warns_while_nobody_can_approve_what_is_of_high_risk(file: str) -> None:
+    assert "High risk" not in handraise("doctor", url=file).stdout
+    assert handraise("people", "add", "ana", url=file).returncode == 0
+    looked = handraise("doctor", url=file)
+    assert (looked.returncode, "NOBODY can approve an action of high risk" in looked.stdout) == (0, True)
+
+
 def test_migrate_and_doctor_say_that_a_newer_schema_can_be_worked_on(file: str, tmp_path: Path) -> None:
     handraise("migrate", url=file)
 

@@ -9,12 +9,15 @@ import pytest
 from handraise.model.errors import PermissionDenied
 from handraise.model.evidence import check_may_administer, why_too_weak
 from handraise.model.forms import Approval, Risk
+from handraise.model.people import responder_of
 from handraise.model.questions import Need, Question
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 VOUCHED = "session-vouched-by:boss"
 VOUCHED_PASSKEY = "passkey-vouched-by:boss"
 BY_OPERATOR = "session-vouched-by:command line (root)"
+BY_ADDRESS = "session-vouched-by:address:boss"
+PASSKEY_BY_ADDRESS = "passkey-vouched-by:address:boss"
 
 
 def asked(risk: Risk = "medium", *, quorum: int = 1, needs: tuple[Need, ...] = ()) -> Question:
@@ -44,6 +47,24 @@ def asked(risk: Risk = "medium", *, quorum: int = 1, needs: tuple[Need, ...] = (
         (asked(needs=(Need(("ana",)),)), VOUCHED, False, None),
         (asked(needs=(Need(("ana",)), Need(("bo",), stage=1))), VOUCHED, False, "several people"),
         (asked("high"), VOUCHED, False, "the action is of high risk"),
+        (
+            asked(quorum=2),
+            BY_ADDRESS,
+            False,
+            "several people must agree, and 'boss' chose the e-mail address",
+        ),
+        (
+            asked(quorum=2),
+            PASSKEY_BY_ADDRESS,
+            False,
+            "several people must agree, and 'boss' chose the e-mail",
+        ),
+        (asked("high", quorum=2), BY_ADDRESS, False, "several people must agree, and 'boss' chose"),
+        (asked(needs=(Need(("ana",)), Need(("bo",), stage=1))), BY_ADDRESS, False, "several people"),
+        (asked(quorum=2), BY_ADDRESS, True, None),
+        (asked(), BY_ADDRESS, False, None),
+        (asked("high"), BY_ADDRESS, False, None),
+        (asked("high"), PASSKEY_BY_ADDRESS, False, None),
     ],
 )
 def test_where_several_people_agree_nobody_can_be_two_of_them(
@@ -59,6 +80,12 @@ def test_weak_evidence_administers_nothing(evidence: str) -> None:
         check_may_administer("ann", evidence)
 
 
-@pytest.mark.parametrize("evidence", ["session", "passkey", BY_OPERATOR])
+@pytest.mark.parametrize("evidence", ["session", "passkey", BY_OPERATOR, BY_ADDRESS])
 def test_strong_evidence_administers(evidence: str) -> None:
     check_may_administer("ann", evidence)
+
+
+@pytest.mark.parametrize("name", ["address:boss", "address:"])
+def test_nobody_has_a_name_that_says_who_chose_an_address(name: str) -> None:
+    with pytest.raises(PermissionDenied, match="reserved"):
+        responder_of(name)

@@ -196,6 +196,39 @@ async def test_a_session_without_a_passkey_may_deny_and_not_approve(
     assert not (await desk.get(question.id)).decision
 
 
+async def test_a_passkey_approves_what_the_session_is_too_weak_for(
+    ctx: ServerContext, desk: LocalDesk, ann: Browser, open_browser: Callable[..., Any], workspace: str
+) -> None:
+    session = await issue_session(ctx, workspace, person="ann", how="invitation", vouched_by="boss")
+    assert session is not None
+    weak: Browser = await open_browser("ann", token=session.token)
+    weak.key = ann.key
+    question = await desk.post("Drop it?", form=Approval.of("drop", {"table": "logs"}, risk="high"))
+    fields = form_of(question)
+    page = (await weak.http.get(f"/questions/{question.id}")).text
+    assert "This sign-in is too weak to approve this." in page
+    assert "Approve with your passkey" in page
+    assert (await weak.decide(question, **fields)).status_code == 403
+    assert (await weak.decide(question, await weak.sign(question, **fields), **fields)).status_code == 303
+    settled = await desk.get(question.id)
+    assert settled.decision
+    assert settled.outcome.evidence == "passkey"  # type: ignore[union-attr]
+
+
+async def test_a_passkey_that_is_as_weak_as_the_session_is_not_asked_for(
+    ctx: ServerContext, desk: LocalDesk, open_browser: Callable[..., Any], issuer: Issuer, workspace: str
+) -> None:
+    await issuer.person(workspace, "ann")
+    session = await issue_session(ctx, workspace, person="ann", how="invitation", vouched_by="boss")
+    assert session is not None
+    weak: Browser = await open_browser("ann", token=session.token)
+    assert (await weak.register()).status_code == 303
+    question = await desk.post("Drop it?", form=Approval.of("drop", {"table": "logs"}, risk="high"))
+    page = (await weak.http.get(f"/questions/{question.id}")).text
+    assert "made the link that this session began with" in page
+    assert "Approve with your passkey" not in page
+
+
 async def test_sending_back_needs_no_passkey_in_any_session(
     ctx: ServerContext, desk: LocalDesk, ann: Browser, open_browser: Callable[..., Any], workspace: str
 ) -> None:

@@ -27,7 +27,7 @@ from handraise.model.group_calendars import FILE, WHOLE_WORKSPACE, WorkspaceCale
 from handraise.model.identities import Person, Role, Session
 from handraise.model.json_values import text_problem
 from handraise.model.passkey_signatures import Passkey
-from handraise.model.people import Responder, responder_of
+from handraise.model.people import Responder, link_maker, responder_of
 from handraise.model.visible import visible_line
 from handraise.model.working_hours import WorkingHours
 from handraise.server import ServerContext
@@ -268,7 +268,13 @@ def sessions(name: Name, *, workspace: Workspace = None) -> None:
     show_table(
         ["SESSION", "HOW", "LINK MADE BY", "SINCE", "UNTIL"],
         [
-            [each.id, each.how, each.vouched_by or "", when(each.created_at), when(each.expires_at)]
+            [
+                each.id,
+                each.how,
+                link_maker(each.vouched_by) or "",
+                when(each.created_at),
+                when(each.expires_at),
+            ]
             for each in found
         ],
     )
@@ -306,7 +312,7 @@ def passkeys(
                 each.domain,
                 when(each.created_at),
                 when(each.last_used_at) if each.last_used_at else "",
-                each.vouched_by or "",
+                link_maker(each.vouched_by) or "",
                 each.id,
             ]
             for each in found

@@ -32,6 +32,7 @@ from handraise.model.visible import visible_line
 from handraise.ports import Backend, Filter
 from handraise.server import ServerSettings
 from handraise.server.extras_check import missing_extras
+from handraise.server.high_risk_approvers import high_risk_approvers
 from handraise.server.witness_addresses import read_witness_address
 from handraise.server.witnesses.witness_queue import WitnessQueue
 
@@ -153,6 +154,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             sealing, failed = await _sealing(backend)
             pending, stranded = await _visible(settings, backend)
             suspended = await _suspended(settings, backend)
+            high_risk = await _high_risk(settings, backend)
     except UnsafeStore as error:
         trouble = str(error)
         try:
@@ -162,6 +164,7 @@ async def _examine(settings: ServerSettings) -> str | None:
                 sealing, failed = await _sealing(backend)
                 pending, stranded = await _visible(settings, backend)
                 suspended = await _suspended(settings, backend)
+                high_risk = await _high_risk(settings, backend)
         except UnsafeStore:
             return trouble
     in_force = "  ".join(f"{name}={value}" for name, value in sorted(durability.settings.items()))
@@ -176,6 +179,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Sealing   ", sealing),
             ("Pending   ", pending),
             *[("Suspended ", each) for each in suspended],
+            *[("High risk ", each) for each in high_risk],
             *[("Witness   ", each) for each in await _witnesses(settings)],
         ]
     )
@@ -255,6 +259,17 @@ async def _suspended(settings: ServerSettings, backend: Backend) -> list[str]:
         f"{visible_line(each.suspension.by or 'somebody')} denied a spot check of it"
         for each in found
     ]
+
+
+async def _high_risk(settings: ServerSettings, backend: Backend) -> list[str]:
+    """What to do if nobody in the workspace can approve an action of high risk in the browser."""
+    people = await backend.directory.people(settings.workspace, after=None, limit=_PEOPLE_AT_ONCE)
+    if not 0 < len(people) < _PEOPLE_AT_ONCE:
+        return []
+    if await high_risk_approvers(backend.directory, settings, settings.workspace, people):
+        return []
+    how = "whoever signs in with a link of handraise people link NAME can, and can add a passkey for later"
+    return [f"NOBODY can approve an action of high risk in the browser now; {how}"]
 
 
 async def _witnesses(settings: ServerSettings) -> list[str]:

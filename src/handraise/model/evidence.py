@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handraise.model.errors import PermissionDenied
 from handraise.model.forms import Approval
-from handraise.model.people import OPERATOR, Responder
+from handraise.model.people import ADDRESS_BY, OPERATOR, Responder
 from handraise.model.questions import Question
 
 CLIENT_ASSERTED = "client-asserted"
@@ -56,18 +56,26 @@ def why_too_weak(question: Question, evidence: str | None, *, refuses: bool = Fa
     If the evidence is None, a program with access to the store vouches for the person. So does a session that
     began on the command line: its user can also open the store. If the policy requires a passkey, only a passkey will do,
     but a person who `refuses`, so that nothing is approved, needs no more than a session, whoever vouched for it. If several
-    people must agree, nobody agrees in a session that somebody else could have opened: one person could be two of them.
+    people must agree, nobody agrees in a session that somebody else could have opened: one person could be two of them. That
+    also means whoever chose the e-mail address by which the person was found at the provider. It matters only there:
+    a small team has one administrator, who has added everybody.
     """
     form = question.form
     is_risky = isinstance(form, Approval) and form.risk == "high"
     if question.evidence == "passkey" and not refuses and not (evidence or "").startswith(PASSKEY):
         return NEEDS_PASSKEY
-    is_vouched = (evidence or "").startswith((VOUCHED, PASSKEY_VOUCHED))
-    if refuses and is_vouched:
+    voucher = _voucher(evidence)
+    if refuses and voucher is not None:
         return None
-    several = is_vouched and needs_several(question)
+    several = voucher is not None and needs_several(question)
     if not (is_risky or question.evidence or several) or evidence is None:
         return None
+    if several and voucher is not None and voucher.startswith(ADDRESS_BY):
+        return (
+            f"several people must agree, and {voucher.removeprefix(ADDRESS_BY)!r} chose the e-mail address by which you "
+            "signed in first, and could have an account with it: ask an operator to remove you, and to add you again with "
+            "handraise people add"
+        )
     if is_risky:
         why = "the action is of high risk"
     else:
@@ -85,7 +93,7 @@ def check_may_widen(question: Question, responder: Responder, evidence: str | No
 
     That one could name themselves, and agree.
     """
-    if (evidence or "").startswith((VOUCHED, PASSKEY_VOUCHED)):
+    if _voucher(evidence) is not None:
         check_evidence(question, responder, evidence)
 
 
@@ -98,28 +106,39 @@ def check_may_administer(person: str, evidence: str) -> None:
         raise PermissionDenied(person, why)
 
 
+def approves_high_risk(evidence: str) -> bool:
+    """Whether this evidence is strong enough for an action of high risk for which one person is enough."""
+    return _weakness(evidence, "") is None
+
+
 def _weakness(evidence: str, why: str) -> str | None:
     """Why this evidence is not enough, after the reason why it must be strong; None if it is strong."""
-    if evidence in _STRONG:
+    maker = _voucher(evidence)
+    if evidence in _STRONG or (maker or "").startswith((OPERATOR, ADDRESS_BY)):
         return None
     if evidence.startswith(PASSKEY_VOUCHED):
-        maker = evidence.removeprefix(PASSKEY_VOUCHED)
-        if maker.startswith(OPERATOR):
-            return None
         return (
             f"{why}, and {maker!r} made the link with which you signed in when you added this passkey, and could have "
             "added it: sign in through your organisation and add a new passkey"
         )
     if evidence.startswith(VOUCHED):
-        maker = evidence.removeprefix(VOUCHED)
-        if maker.startswith(OPERATOR):
-            return None
         return (
             f"{why}, and {maker!r} made the link that this session began with, and could have "
             "used it: sign in through your organisation, or decide in the terminal"
         )
     weak = _WHY_WEAK.get(evidence, f"{evidence!r} is not known as strong evidence of a person")
     return f"{why}, and {weak}: decide in the inbox or in the terminal"
+
+
+def _voucher(evidence: str | None) -> str | None:
+    """Who vouched for the session, or for that in which the passkey was registered; None if nobody did."""
+    prefix = next(filter((evidence or "").startswith, (VOUCHED, PASSKEY_VOUCHED)), None)
+    return None if evidence is None or prefix is None else evidence.removeprefix(prefix)
+
+
+def session_evidence(vouched_by: str | None) -> str:
+    """The evidence of what is done in a session; `vouched_by` is that of the session."""
+    return SESSION if vouched_by is None else VOUCHED + vouched_by
 
 
 def passkey_evidence(vouched_by: str | None) -> str:

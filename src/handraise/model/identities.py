@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Literal
 
 from handraise.model.away import Away
-from handraise.model.evidence import SESSION, VOUCHED
+from handraise.model.evidence import session_evidence
 from handraise.model.people import Responder
 
 
@@ -57,6 +57,8 @@ class Person:
     name: str
     created_at: datetime
     email: str | None = field(default=None, repr=False)
+    email_by: str | None = field(default=None, repr=False)
+    """Who chose the e-mail address by which they were found, or will be, when they first sign in with a provider."""
     role: Role = Role.MEMBER
     groups: frozenset[str] = frozenset()
     signed_in_at: datetime | None = field(default=None, compare=False)
@@ -96,7 +98,8 @@ class Person:
 class Session:
     """A person who has signed in; `how` says by which means. `id` identifies the session and is not secret.
 
-    `vouched_by` made the link that it began with. They could have used the link in the person's place.
+    `vouched_by` made the link that it began with. They could have used the link in the person's place. With `ADDRESS_BY` before
+    it, they chose the address by which the person was found at a provider, and could have an account with it.
     """
 
     workspace: str
@@ -110,7 +113,7 @@ class Session:
     @property
     def evidence(self) -> str:
         """The evidence of who the person is, for answers given in this session."""
-        return SESSION if self.vouched_by is None else VOUCHED + self.vouched_by
+        return session_evidence(self.vouched_by)
 
 
 LinkPurpose = Literal["invitation", "sign-in"]

@@ -19,6 +19,12 @@ _LONGEST = 200
 OPERATOR = "command line"
 """Prefix of the names of people who use the server's command line. Nobody else can have such a name."""
 
+ADDRESS_BY = "address:"
+"""Prefix of who vouches for a session, if they chose the e-mail address by which the person was first found at the provider.
+
+Nobody else can have such a name.
+"""
+
 READER = "reader:"
 """Prefix of the names of programs that only read."""
 SCIM = "scim:"
@@ -40,6 +46,11 @@ class Responder:
     def principals(self) -> tuple[str, ...]:
         """The names under which this person may be a recipient."""
         return (self.id, *sorted(GROUP + group for group in self.groups))
+
+
+def link_maker(vouched_by: str | None) -> str | None:
+    """Who made the link of a session that somebody vouched for; None if it did not begin with a link."""
+    return None if (vouched_by or "").startswith(ADDRESS_BY) else vouched_by
 
 
 def key_prefix(name: str) -> str:
@@ -80,6 +91,8 @@ def reserved_for(name: str) -> str | None:
         return "that name is reserved for the rules of a policy"
     if name.startswith(OPERATOR):
         return "that name is reserved for users of the command line"
+    if name.startswith(ADDRESS_BY):
+        return "that name is reserved for people who chose an address"
     if key_prefix(name):
         return "that name is reserved for programs"
     return None

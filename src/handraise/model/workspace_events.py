@@ -16,7 +16,7 @@ from handraise.model.deliveries import Address, Delivery
 from handraise.model.identities import AgentKey, Link, Person, Session
 from handraise.model.json_values import Json
 from handraise.model.passkey_signatures import Passkey
-from handraise.model.people import GROUP
+from handraise.model.people import ADDRESS_BY, GROUP
 from handraise.model.policy_versions import PolicyVersion, policy_changes
 from handraise.model.stops import Stop
 from handraise.model.working_hours import WorkingHours
@@ -328,7 +328,7 @@ def _passkey(kind: WorkspaceEventKind, passkey: Passkey, by: str | None) -> Chan
         "public_key": passkey.public_key,
         "vouched_by": passkey.vouched_by,
     }
-    return Change(kind, by, details, [passkey.person, passkey.vouched_by])
+    return Change(kind, by, details, [passkey.person, _voucher(passkey.vouched_by)])
 
 
 def _differences(before: Person | None, after: Person | None) -> dict[str, Json]:
@@ -363,7 +363,7 @@ def _link(kind: WorkspaceEventKind, link: Link, by: str | None) -> Change:
         "purpose": link.purpose,
         "vouched_by": link.vouched_by,
     }
-    return Change(kind, by, details, [link.person, link.vouched_by])
+    return Change(kind, by, details, [link.person, _voucher(link.vouched_by)])
 
 
 def _session(kind: WorkspaceEventKind, session: Session, by: str | None) -> Change:
@@ -373,4 +373,8 @@ def _session(kind: WorkspaceEventKind, session: Session, by: str | None) -> Chan
         "how": session.how,
         "vouched_by": session.vouched_by,
     }
-    return Change(kind, by, details, [session.person, session.vouched_by])
+    return Change(kind, by, details, [session.person, _voucher(session.vouched_by)])
+
+
+def _voucher(vouched_by: str | None) -> str | None:
+    return None if vouched_by is None else vouched_by.removeprefix(ADDRESS_BY)

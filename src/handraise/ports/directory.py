@@ -85,7 +85,8 @@ class Directory(Passkeys, Calendars, SavedViews, ProvisionedResources, Protocol)
     ) -> Person | None:
         """Add or change a person; their groups stay as they are. None if the e-mail address is taken.
 
-        E-mail addresses are compared by `fold_email`; each belongs to one person of a workspace. `check` is called with
+        E-mail addresses are compared by `fold_email`; each belongs to one person of a workspace. `by` has chosen a changed
+        one (`Person.email_by`), unless the person is bound to an identity (`bind_identity`). `check` is called with
         the person as they are, or None, in the same transaction. If it raises, nothing changes.
         """
         ...
@@ -232,7 +233,7 @@ class Directory(Passkeys, Calendars, SavedViews, ProvisionedResources, Protocol)
     ) -> Session | None:
         """Open a session for a person; None if there is no such person, or they are disabled.
 
-        `vouched_by` is the person who made the link that they used, if it was somebody else. `provider_session` identifies
+        `vouched_by` is that of `Session`, if it is somebody else. `provider_session` identifies
         the session at their OIDC provider.
         """
         ...
@@ -249,6 +250,13 @@ class Directory(Passkeys, Calendars, SavedViews, ProvisionedResources, Protocol)
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
         """The sessions of a person that have not ended, the newest first."""
+        ...
+
+    async def evidence(self, workspace: str) -> Mapping[str, frozenset[str]]:
+        """The evidence that people have now, by their ids: of their sessions that have not ended, and of their passkeys.
+
+        Those who have neither, and those who are disabled, are left out.
+        """
         ...
 
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:

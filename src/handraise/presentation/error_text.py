@@ -120,6 +120,7 @@ _SENTENCES = (
     gettext_noop("a group cannot answer, only one of its people can"),
     gettext_noop("that name is reserved for the rules of a policy"),
     gettext_noop("that name is reserved for users of the command line"),
+    gettext_noop("that name is reserved for people who chose an address"),
     gettext_noop("that name is reserved for programs"),
     gettext_noop(
         "the action is of high risk, and {name} made the link that this session began with, and could have used it: sign "
@@ -146,6 +147,10 @@ _SENTENCES = (
     gettext_noop(
         "several people must agree, and {name} made the link with which you signed in when you added this passkey, and "
         "could have added it: sign in through your organisation and add a new passkey"
+    ),
+    gettext_noop(
+        "several people must agree, and {name} chose the e-mail address by which you signed in first, and could have an "
+        "account with it: ask an operator to remove you, and to add you again with handraise people add"
     ),
     gettext_noop(
         "this changes the workspace, and {name} made the link that this session began with, and could have used it: sign "

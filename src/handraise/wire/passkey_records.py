@@ -9,7 +9,7 @@ from handraise.wire.records import Record
 
 
 class PasskeyRecord(Record):
-    """A passkey of a person. `vouched_by` made the link of the session in which it was added."""
+    """A passkey of a person. `vouched_by` is that of the session in which it was added."""
 
     id: str
     name: str

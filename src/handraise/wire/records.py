@@ -687,7 +687,8 @@ class SessionRecord(Record):
 class OpenSessionRecord(Record):
     """A session that has not ended.
 
-    `vouched_by` made the link that it began with; `current` marks the caller's own.
+    `vouched_by` made the link that it began with, or after `address:` chose the address by which the person was found at the
+    provider; `current` marks the caller's own.
     """
 
     id: str

@@ -18,7 +18,8 @@ from handraise.model.workspace_events import WorkspaceEventKind
 from handraise.model.workspace_quotas import WorkspaceQuotas
 from handraise.ports import RoutedEntry
 from handraise.server import ServerContext
-from handraise.server.auth.issuer import issue_link
+from handraise.server.auth.issuer import issue_link, issue_session
+from handraise.server.high_risk_approvers import high_risk_approvers
 from handraise.server.process import first_administrator
 from handraise.server.web.admin.admin_views import NAVIGATION
 from handraise.testing.promises import promise
@@ -129,6 +130,44 @@ async def test_the_overview_says_what_needs_attention(
     assert "The tool pay is stopped" in page.words
     assert "<b>wrong" not in page.html
     assert "There is only one administrator" not in page.words
+
+
+async def test_the_overview_warns_while_nobody_can_approve_what_is_of_high_risk(
+    boss: httpx2.AsyncClient, ctx: ServerContext, issuer: Issuer, workspace: str
+) -> None:
+    nobody, only = "Nobody here can approve an action of high risk", "Only boss can approve"
+    assert "approve an action of high risk" not in (await open_page(boss, "/admin")).words
+    await ctx.directory.put_person(workspace, "zoe", name="Zoe", email=None, role=Role.MEMBER)
+    assert only in (await open_page(boss, "/admin")).words
+    weak = await issue_session(ctx, workspace, person="boss", how="invitation", vouched_by="ann")
+    assert weak is not None
+    for each in await ctx.directory.sessions(workspace, "boss", limit=9):
+        if each.vouched_by is None:
+            await ctx.directory.end_session(workspace, each.id)
+    boss.cookies.set("handraise", weak.token)
+    page = (await open_page(boss, "/admin")).words
+    assert nobody in page
+    assert "handraise people link NAME" in page
+    for person in ("boss", "zoe"):
+        await issuer.person(workspace, person, role=Role.ADMIN)
+    page = (await open_page(boss, "/admin")).words
+    assert nobody not in page
+    assert only not in page
+
+
+@pytest.mark.parametrize(
+    "settings", [{"oidc_issuer": "https://login.example", "oidc_client_id": "c", "secret": "s" * 32}]
+)
+async def test_whoever_can_sign_in_with_the_provider_can_approve_what_is_of_high_risk(
+    ctx: ServerContext, workspace: str
+) -> None:
+    settings = ctx.settings.model_copy(update={"oidc_workspace": workspace})
+    for person, email in {"zoe": "zoe@example.com", "joe": "joe@example.com", "abe": None}.items():
+        await ctx.directory.put_person(workspace, person, name=person, email=email, role=Role.MEMBER)
+    await ctx.directory.disable_person(workspace, "joe")
+    people = await ctx.directory.people(workspace, after=None, limit=9)
+    assert await high_risk_approvers(ctx.directory, settings, workspace, people) == {"zoe"}
+    assert await high_risk_approvers(ctx.directory, ctx.settings, workspace, people) == frozenset()
 
 
 @pytest.mark.parametrize("settings", [{"pending_quota": 7}])

@@ -33,16 +33,20 @@ where workspace = :workspace and id = :id and revoked_at is null
 returning *;
 
 -- name: put_person
--- Add or change a person, unless somebody else has the e-mail address.
+-- Add or change a person, unless somebody else has the e-mail address. Who chose it counts until an account is bound.
 with put as (
-    insert into handraise.people as p (created_at, workspace, id, role, name, email, email_folded)
-    select coalesce(:now::timestamptz, now()), :workspace, :id, :role, :name, :email, :email_folded
+    insert into handraise.people as p (created_at, workspace, id, role, name, email, email_folded, email_by)
+    select coalesce(:now::timestamptz, now()), :workspace, :id, :role, :name, :email, :email_folded, :actor
     where not exists (
         select from handraise.people where workspace = :workspace and email_folded = :email_folded and id <> :id
     )
     on conflict (workspace, id) do update
     set
         name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role,
+        email_by = case
+            when p.identity is null and excluded.email_folded is distinct from p.email_folded then excluded.email_by
+            else p.email_by
+        end,
         admin_provided = p.admin_provided and p.role = excluded.role
     returning p.*
 )
@@ -278,6 +282,17 @@ from handraise.sessions
 where workspace = :workspace and person = :person and expires_at > coalesce(:now::timestamptz, now())
 order by created_at desc, id desc
 limit :limit;
+
+-- name: evidence
+-- Who vouches for the sessions of people that have not ended, and for the passkeys of people who are not disabled.
+select person, false as is_passkey, vouched_by
+from handraise.sessions
+where workspace = :workspace and expires_at > coalesce(:now::timestamptz, now())
+union
+select k.person, true, k.vouched_by
+from handraise.passkeys as k
+join handraise.people as p on p.workspace = k.workspace and p.id = k.person
+where k.workspace = :workspace and p.disabled_at is null;
 
 -- name: end_session
 -- End one session.

@@ -24,6 +24,7 @@ from handraise.backends.sql.rows import (
 from handraise.backends.sql.saved_views import SqlSavedViews
 from handraise.model.away import Away
 from handraise.model.errors import StoreUnavailable
+from handraise.model.evidence import passkey_evidence, session_evidence
 from handraise.model.identities import (
     AgentKey,
     Link,
@@ -119,7 +120,7 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews, SqlProvisioned):
             known = stored_person(before[0]) if before else None
             if check is not None:
                 check(known)
-            rows = await run("put_person", name=name, email=email, role=role, **who)
+            rows = await run("put_person", name=name, email=email, role=role, actor=by, **who)
             if not rows:
                 return None
             person = stored_person(rows[0])
@@ -348,6 +349,14 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews, SqlProvisioned):
         """The sessions of a person; see the port."""
         rows = await self._executor.fetch(workspace, "sessions", person=person, limit=limit)
         return [stored_session(row) for row in rows]
+
+    async def evidence(self, workspace: str) -> Mapping[str, frozenset[str]]:
+        """The evidence that people have; see the port."""
+        found: dict[str, frozenset[str]] = {}
+        for row in await self._executor.fetch(workspace, "evidence"):
+            evidence = (passkey_evidence if row["is_passkey"] else session_evidence)(row["vouched_by"])
+            found[row["person"]] = found.get(row["person"], frozenset()) | {evidence}
+        return found
 
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""

@@ -106,6 +106,7 @@ PERSONAL: Mapping[str, Mapping[str, Erasing]] = {
         "away_until": "deleted",
         "deputy": "replaced",
         "email": "deleted",
+        "email_by": "replaced",
         "email_folded": "deleted",
         "id": "deleted",
         "identity": "deleted",

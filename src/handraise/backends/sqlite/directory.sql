@@ -32,15 +32,19 @@ where workspace = :workspace and id = :id and revoked_at is null
 returning *;
 
 -- name: put_person
--- Add or change a person, unless somebody else has the e-mail address.
-insert into people (workspace, id, name, email, email_folded, role, created_at)
-select :workspace, :id, :name, :email, :email_folded, :role, :now
+-- Add or change a person, unless somebody else has the e-mail address. Who chose it counts until an account is bound.
+insert into people (workspace, id, name, email, email_folded, email_by, role, created_at)
+select :workspace, :id, :name, :email, :email_folded, :actor, :role, :now
 where not exists (
     select 1 from people where workspace = :workspace and email_folded = :email_folded and id <> :id
 )
 on conflict (workspace, id) do update
 set
     name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role,
+    email_by = case
+        when people.identity is null and excluded.email_folded is not people.email_folded then excluded.email_by
+        else people.email_by
+    end,
     admin_provided = people.admin_provided and people.role = excluded.role
 returning *, (
     select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
@@ -241,6 +245,17 @@ from sessions
 where workspace = :workspace and person = :person and expires_at > :now
 order by created_at desc, id desc
 limit :limit;
+
+-- name: evidence
+-- Who vouches for the sessions of people that have not ended, and for the passkeys of people who are not disabled.
+select person, 0 as is_passkey, vouched_by
+from sessions
+where workspace = :workspace and expires_at > :now
+union
+select k.person, 1, k.vouched_by
+from passkeys as k
+join enabled_people as p on p.workspace = k.workspace and p.id = k.person
+where k.workspace = :workspace;
 
 -- name: end_session
 -- End one session.

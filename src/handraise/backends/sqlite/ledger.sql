@@ -247,6 +247,7 @@ where workspace = :workspace and :person in (created_by, revoked_by);
 update files
 set owner = 'erased:' || key, used_at = case when referred then used_at else 0 end
 where workspace = :workspace and owner = 'person:' || :person;
+update people set email_by = 'erased' where workspace = :workspace and email_by = :person;
 update stops set actor = 'erased', why = 'erased' where workspace = :workspace and actor = :person;
 update holds set actor = 'erased', reason = 'erased' where workspace = :workspace and actor = :person;
 update policies set actor = 'erased' where workspace = :workspace and actor = :person;
@@ -254,9 +255,9 @@ update rule_suspensions set actor = 'erased' where workspace = :workspace and ac
 update grants set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
 update standing_answers set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
 update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;
-update links set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
-update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
-update passkeys set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
+update links set vouched_by = 'erased' where workspace = :workspace and vouched_by in (:person, 'address:' || :person);
+update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by in (:person, 'address:' || :person);
+update passkeys set vouched_by = 'erased' where workspace = :workspace and vouched_by in (:person, 'address:' || :person);
 
 -- name: note_as_keeper
 -- Store an event of the workspace.

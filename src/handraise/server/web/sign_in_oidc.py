@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from handraise.model.identities import Person, Role
+from handraise.model.people import ADDRESS_BY, OPERATOR, key_prefix
 from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import gettext
 from handraise.server.auth.authenticator import Context, check_same_origin, cookie_name, count_refusal
@@ -32,6 +33,8 @@ from handraise.server.mail_addresses import sync_email_address
 from handraise.server.web.pages import PageRoute, message, secret_page
 from handraise.server.web.sign_in import provider_name, start_session
 from handraise.wire.records import SessionRecord
+
+_KEYS_AT_A_TIME = 500
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -129,6 +132,7 @@ async def _session_of(ctx: ServerContext, identity: Identity) -> SessionRecord:
         person.workspace,
         person=person.id,
         how="oidc",
+        vouched_by=await _who_chose_address(ctx, person),
         provider_session=identity.provider_session,
         at_most=identity.lasts,
     )
@@ -154,6 +158,29 @@ async def _person_of(ctx: ServerContext, identity: Identity) -> Person | None:
     )
     await sync_email_address(ctx, None, person, by=name)
     return person
+
+
+async def _who_chose_address(ctx: ServerContext, person: Person) -> str | None:
+    """Who vouches for the account because they chose the address by which it was found; None if they would not be a second person.
+
+    What a program chooses was chosen by whoever made its key.
+    """
+    chosen_by = person.email_by
+    if chosen_by is not None and key_prefix(chosen_by):
+        chosen_by = await _who_made_key(ctx, person.workspace, chosen_by)
+    if chosen_by is None or chosen_by == person.id or chosen_by.startswith(OPERATOR):
+        return None
+    return ADDRESS_BY + chosen_by
+
+
+async def _who_made_key(ctx: ServerContext, workspace: str, program: str) -> str:
+    """Who made the keys of a program: one who is not the operator if there is one."""
+    makers: set[str] = set()
+    after = None
+    while page := await ctx.directory.keys(workspace, after=after, limit=_KEYS_AT_A_TIME):
+        makers.update(key.created_by for key in page if key.agent == program)
+        after = page[-1].id
+    return min(makers, key=lambda maker: (maker.startswith(OPERATOR), maker), default=program)
 
 
 def _cookie(ctx: ServerContext) -> str:

@@ -279,7 +279,9 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
     ) -> None:
         directory, ledger = ports.directory, ports.ledger
         for who in ("ana", "bob"):
-            await directory.put_person(workspace, who, name=who, email=f"{who}@example.com", role=Role.MEMBER)
+            await directory.put_person(
+                workspace, who, name=who, email=f"{who}@example.com", role=Role.MEMBER, by="ana"
+            )
             await directory.open_session(
                 workspace, f"s-{who}", digest=f"d-{who}", person=who, how="link", lasts=_DAY
             )
@@ -291,7 +293,13 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
             workspace, "s-2", digest="d-2", person="bob", how="link", lasts=_DAY, vouched_by="ana"
         )
         await directory.add_link(
-            workspace, "l-2", digest="d-2", person="bob", purpose="sign-in", lasts=_DAY, vouched_by="ana"
+            workspace,
+            "l-2",
+            digest="d-2",
+            person="bob",
+            purpose="sign-in",
+            lasts=_DAY,
+            vouched_by="address:ana",
         )
         made = await directory.add_key(workspace, "k-1", digest="k", agent="bot", created_by="ana")
         claim: dict[str, Any] = {"fingerprint": "f", "made": "q-7", "patience": _DAY}
@@ -308,6 +316,7 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
         assert vouched is not None
         assert link is not None
         assert (vouched[0].vouched_by, link.vouched_by) == ("erased", "erased")
+        assert vouched[1].email_by == "erased"
         (key,) = await directory.keys(workspace, after=None, limit=10)
         assert (key.id, key.created_by) == (made.id, "erased")
         assert (await directory.claim(workspace, "person:ana since 2026", "once", **claim)).state == "new"

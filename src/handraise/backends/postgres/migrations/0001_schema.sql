@@ -433,7 +433,7 @@ end;
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it, so that it does not
 -- depend on the database's locale. `identity` is the account at an OIDC provider that the person first came with: a digest
--- of its issuer and subject. `admin_provided` says that they are an administrator because that provider says so. `language`
+-- of its issuer and subject. `email_by` chose the address by which that account was found, or will be. `admin_provided` says that they are an administrator because that provider says so. `language`
 -- and `time_zone` are what they chose to read in. While they are away, `deputy` answers for them. Since `disabled_at`, they
 -- can do nothing here.
 create table handraise.people (
@@ -449,6 +449,7 @@ create table handraise.people (
     name          text        not null,
     email         text        collate "C",
     email_folded  text        collate "C",
+    email_by      text        collate "C",
     identity      text        collate "C",
     language      text        collate "C",
     time_zone     text        collate "C",
@@ -2529,6 +2530,8 @@ begin
     where p.workspace = erase_person.workspace and p.kind = 'User' and p.id = erase_person.person;
     update handraise.people as p set deputy = null
     where p.workspace = erase_person.workspace and p.deputy = erase_person.person;
+    update handraise.people as p set email_by = 'erased'
+    where p.workspace = erase_person.workspace and p.email_by = erase_person.person;
     delete from handraise.addresses as a
     where a.workspace = erase_person.workspace and a.recipient = erase_person.person;
     delete from handraise.deliveries as d
@@ -2557,11 +2560,14 @@ begin
     update handraise.question_links as l set created_by = 'erased'
     where l.workspace = erase_person.workspace and l.created_by = erase_person.person;
     update handraise.links as l set vouched_by = 'erased'
-    where l.workspace = erase_person.workspace and l.vouched_by = erase_person.person;
+    where l.workspace = erase_person.workspace
+        and l.vouched_by in (erase_person.person, 'address:' || erase_person.person);
     update handraise.sessions as s set vouched_by = 'erased'
-    where s.workspace = erase_person.workspace and s.vouched_by = erase_person.person;
+    where s.workspace = erase_person.workspace
+        and s.vouched_by in (erase_person.person, 'address:' || erase_person.person);
     update handraise.passkeys as k set vouched_by = 'erased'
-    where k.workspace = erase_person.workspace and k.vouched_by = erase_person.person;
+    where k.workspace = erase_person.workspace
+        and k.vouched_by in (erase_person.person, 'address:' || erase_person.person);
 end
 $$;
 

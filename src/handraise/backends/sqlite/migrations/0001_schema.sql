@@ -334,7 +334,7 @@ create table search_progress (
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it: lower() knows only
 -- ASCII here. `identity` is the account at an OIDC provider that the person first came with: a digest of its issuer and
--- subject. `admin_provided` says that they are an administrator because that provider says so. `language` and `time_zone` are
+-- subject. `email_by` chose the address by which that account was found, or will be. `admin_provided` says that they are an administrator because that provider says so. `language` and `time_zone` are
 -- what they chose to read in. While they are away, `deputy` answers for them. Since `disabled_at`, they can do nothing here.
 create table people (
     workspace     text    not null,
@@ -342,6 +342,7 @@ create table people (
     name          text    not null,
     email         text,
     email_folded  text,
+    email_by      text,
     identity      text,
     role          text    not null check (role in ('member', 'admin')),
     created_at    integer not null,

@@ -23,6 +23,7 @@ from handraise.presentation.stop_text import stop_title
 from handraise.presentation.translation import gettext, grouped, ngettext
 from handraise.server.auth.authenticator import Context, CurrentAdmin, PersonCaller
 from handraise.server.context import ServerContext
+from handraise.server.high_risk_approvers import high_risk_approvers
 from handraise.server.rota_refresh import warnings_of
 from handraise.server.web.admin.admin_views import admin_page
 from handraise.server.web.admin.channel_troubles import (
@@ -74,6 +75,7 @@ async def show_overview(ctx: Context, admin: CurrentAdmin) -> Response:
             *await _suspended(ctx, admin),
             *(await _understaffed(ctx, admin, people, groups) if all_known else []),
             *await _rotas(ctx, admin),
+            *(await _high_risk(ctx, admin, people) if all_known else []),
             *(_administrators(people) if all_known else [_unchecked(people)]),
             *await _safety(ctx, admin),
             *_unused(usable),
@@ -212,6 +214,29 @@ async def _rotas(ctx: ServerContext, admin: PersonCaller) -> list[Notice]:
             gettext("See the group"),
         )
         for name, problem in found
+    ]
+
+
+async def _high_risk(ctx: ServerContext, admin: PersonCaller, people: Sequence[Person]) -> list[Notice]:
+    """Whether nobody can approve an action of high risk, or only one of several people."""
+    able = await high_risk_approvers(ctx.directory, ctx.settings, admin.workspace, people)
+    active = [each for each in people if each.disabled_at is None]
+    if len(able) > 1 or len(able) == len(active):
+        return []
+    return [
+        Notice(
+            "loud" if able else "bad",
+            gettext("Only {person} can approve an action of high risk").format(person=visible_line(*able))
+            if able
+            else gettext("Nobody here can approve an action of high risk"),
+            gettext(
+                "Links made in the browser are too weak: whoever makes one could use it. Run handraise people link NAME on the "
+                "server: people who sign in with that link can approve, and if they add a passkey within 15 minutes, also later. "
+                "Or let them sign in with your provider (HANDRAISE_OIDC_ISSUER)."
+            ),
+            "/admin/people",
+            gettext("See the people"),
+        )
     ]
 
 

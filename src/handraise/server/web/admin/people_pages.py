@@ -14,6 +14,7 @@ from handraise.desk.departures import MOST_QUESTIONS, Departure, departure_of
 from handraise.model.errors import InvalidRequest, NotFound, PermissionDenied, PreconditionFailed
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import text_problem
+from handraise.model.people import link_maker
 from handraise.model.visible import visible_line
 from handraise.presentation.error_text import error_text
 from handraise.presentation.names import listed, person_name, recipient_name
@@ -375,7 +376,7 @@ async def _person_page(
             {
                 "action": f"{base}/sessions/{quote(each.id, safe='')}/end",
                 "way": gettext(SIGN_IN_METHODS.get(each.how, "")) or visible_line(each.how),
-                "maker": person_name(each.vouched_by) if each.vouched_by else None,
+                "maker": person_name(maker) if (maker := link_maker(each.vouched_by)) else None,
                 "began": since(each.created_at, now),
                 "ends": when(each.expires_at, now),
                 "is_this": each.id == admin.session.id,
@@ -389,7 +390,7 @@ async def _person_page(
                 "domain": visible_line(each.domain),
                 "added": since(each.created_at, now),
                 "used": None if each.last_used_at is None else since(each.last_used_at, now),
-                "maker": person_name(each.vouched_by) if each.vouched_by else None,
+                "maker": person_name(maker) if (maker := link_maker(each.vouched_by)) else None,
             }
             for each in await ctx.directory.passkeys(where, found.id)
         ],

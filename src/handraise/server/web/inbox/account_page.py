@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from handraise.model.errors import InvalidRequest
 from handraise.model.identities import Role, Session
+from handraise.model.people import link_maker
 from handraise.model.visible import visible_line
 from handraise.presentation.translation import (
     find_time_zone,
@@ -183,7 +184,7 @@ async def _other_sessions(ctx: ServerContext, caller: PersonCaller) -> list[Sess
 
 
 def _other_session(session: Session, now: datetime) -> OtherSession:
-    maker = session.vouched_by
+    maker = link_maker(session.vouched_by)
     return OtherSession(
         id=quote(session.id, safe=""),
         way=gettext(_SIGN_IN_METHODS.get(session.how, "")),

@@ -12,6 +12,7 @@ from handraise.model.events import Event
 from handraise.model.evidence import PASSKEY_VOUCHED, VOUCHED
 from handraise.model.forms import Approval, Scope
 from handraise.model.outcomes import Answered, Declined, Outcome, Returned
+from handraise.model.people import ADDRESS_BY
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.presentation.event_text import event_text
@@ -167,9 +168,15 @@ def evidence_in_words(outcome: Outcome) -> str | None:
 def _sure(evidence: str) -> str:
     if evidence.startswith(VOUCHED):
         maker = visible_line(evidence.removeprefix(VOUCHED))
+        if maker.startswith(ADDRESS_BY):
+            text = gettext("signed in with an e-mail address that {person} chose")
+            return text.format(person=maker.removeprefix(ADDRESS_BY))
         return gettext("signed in with a link that {person} made").format(person=maker)
     if evidence.startswith(PASSKEY_VOUCHED):
         maker = visible_line(evidence.removeprefix(PASSKEY_VOUCHED))
+        if maker.startswith(ADDRESS_BY):
+            text = gettext("with a passkey, after signing in with an e-mail address that {person} chose")
+            return text.format(person=maker.removeprefix(ADDRESS_BY))
         return gettext("with a passkey that was added with a link of {person}").format(person=maker)
     known = _SURE.get(evidence)
     return visible_line(evidence) if known is None else gettext(known)

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from handraise.model.errors import PermissionDenied
 from handraise.model.json_values import text_problem
 from handraise.model.passkey_signatures import Passkey, PasskeyRefused
-from handraise.model.people import OPERATOR
+from handraise.model.people import OPERATOR, link_maker
 from handraise.model.visible import visible_line
 from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import gettext
@@ -142,7 +142,7 @@ def _is_fresh(caller: PersonCaller) -> bool:
 
 
 def _view(passkey: Passkey, now: datetime, *, is_usable: bool) -> PasskeyView:
-    maker = passkey.vouched_by
+    maker = link_maker(passkey.vouched_by)
     return PasskeyView(
         id=quote(passkey.id, safe=""),
         name=visible_line(passkey.name),

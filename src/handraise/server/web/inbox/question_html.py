@@ -117,12 +117,14 @@ class OtherPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasskeyNeed:
-    """A passkey that the policy requires. A denial needs none."""
+    """A passkey that the policy requires, or that approves what the session is too weak for. A denial needs none."""
 
     use: PasskeyUse | None
     """How passkeys are used, if this server can."""
     has_one: bool
     """Whether the person has one that works here."""
+    is_required: bool
+    """Whether the policy requires it. If not, the session is too weak."""
     address: str
     """Where a browser asks what to sign."""
 

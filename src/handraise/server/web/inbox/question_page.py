@@ -31,12 +31,12 @@ from handraise.model.errors import (
     Stopped,
     ThreadMoved,
 )
-from handraise.model.evidence import why_too_weak
+from handraise.model.evidence import passkey_evidence, why_too_weak
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import is_denial
 from handraise.model.outcomes import Declined, Returned
-from handraise.model.passkey_signatures import PasskeyRefused, answered, declined, sent_back
+from handraise.model.passkey_signatures import Passkey, PasskeyRefused, answered, declined, sent_back
 from handraise.model.people import may_respond
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
@@ -181,13 +181,24 @@ async def _session_context(
 
 
 async def _passkey_need(ctx: ServerContext, caller: PersonCaller, question: Question) -> PasskeyNeed | None:
-    if question.evidence != "passkey" or question.outcome is not None:
+    is_required = question.evidence == "passkey"
+    if question.outcome is not None or not (
+        is_required or why_too_weak(question, caller.session.evidence) is not None
+    ):
+        return None
+    usable = [] if ctx.passkeys is None else await ctx.passkeys.usable(caller.person)
+    if not (is_required or any(_is_enough(each, question) for each in usable)):
         return None
     return PasskeyNeed(
         use=ctx.passkeys,
-        has_one=ctx.passkeys is not None and bool(await ctx.passkeys.usable(caller.person)),
+        has_one=bool(usable),
+        is_required=is_required,
         address=f"/questions/{quote(question.id, safe='')}/signature",
     )
+
+
+def _is_enough(passkey: Passkey, question: Question) -> bool:
+    return why_too_weak(question, passkey_evidence(passkey.vouched_by)) is None
 
 
 def _sentence(why: str) -> str:

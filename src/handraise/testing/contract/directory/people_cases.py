@@ -80,6 +80,27 @@ class PeopleCases(DirectoryFixtures):
         await some_person(directory, workspace, "ana")
         assert await directory.bind_identity(workspace, "ana", "another")
 
+    async def test_who_chose_the_e_mail_counts_until_an_identity_is_bound(
+        self, directory: Directory, workspace: str
+    ) -> None:
+        async def chosen_by(by: str | None, email: str | None, *, name: str = "Ana") -> str | None:
+            put = await directory.put_person(
+                workspace, "ana", name=name, email=email, role=Role.MEMBER, by=by
+            )
+            assert put is not None
+            assert put == await directory.find_person(workspace, "ana")
+            return put.email_by
+
+        assert await chosen_by("boss", "ana@example.org") == "boss"
+        assert await chosen_by("ann", "Ana@Example.org", name="Ana Lee") == "boss"
+        assert await chosen_by("ann", "ana@example.com") == "ann"
+        assert await chosen_by(None, None) is None
+        assert await chosen_by("boss", "ana@example.net") == "boss"
+        assert await directory.bind_identity(workspace, "ana", "account")
+        assert await chosen_by("ann", "ana@example.org") == "boss"
+        await directory.remove_person(workspace, "ana")
+        assert await chosen_by("ann", "ana@example.org") == "ann"
+
     async def test_e_mails_that_only_fold_alike_are_two(self, directory: Directory, workspace: str) -> None:
         await some_person(directory, workspace, "ana", email="ana@weiss.example")
         for other in ("ana@weiß.example", "ana@wei\u017f\u017f.example"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from handraise.model.identities import Link, Person, Role, Session
 from handraise.ports import Directory
@@ -137,6 +138,34 @@ class SessionCases(DirectoryFixtures):
         for _ in range(3):
             assert await directory.find_link(workspace, digest_of("l-1")) == link
         assert await directory.use_link(workspace, digest_of("l-1")) == link
+
+    async def test_the_evidence_that_people_have_is_of_sessions_that_last_and_of_passkeys(
+        self, directory: Directory, clock: ManualClock, workspace: str
+    ) -> None:
+        for name in ("ana", "bob", "cy", "dee"):
+            await some_person(directory, workspace, name)
+        for person, lasts, voucher in (("ana", HOUR, None), ("ana", HOUR, "boss"), ("bob", DAY, "boss")):
+            name = f"{person}-{voucher}"
+            await directory.open_session(
+                workspace, name, digest=name, person=person, how="link", lasts=lasts, vouched_by=voucher
+            )
+        key: dict[str, Any] = {"name": "a", "domain": "d", "public_key": "p", "sign_count": 0}
+        await directory.add_passkey(workspace, "k-1", person="ana", **key)
+        await directory.add_passkey(workspace, "k-2", person="cy", vouched_by="boss", **key)
+        await directory.add_passkey(workspace, "k-3", person="dee", **key)
+        await directory.disable_person(workspace, "dee")
+        by_boss = frozenset({"session-vouched-by:boss"})
+        assert await directory.evidence(workspace) == {
+            "ana": by_boss | {"session", "passkey"},
+            "bob": by_boss,
+            "cy": frozenset({"passkey-vouched-by:boss"}),
+        }
+        clock.advance(2 * HOUR)
+        assert await directory.evidence(workspace) == {
+            "ana": frozenset({"passkey"}),
+            "bob": by_boss,
+            "cy": frozenset({"passkey-vouched-by:boss"}),
+        }
 
     async def test_who_vouches_for_a_person_stays_with_their_link_and_their_session(
         self, directory: Directory, workspace: str, ana: Person
