@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Literal, get_args
 
-from handraise.model.forms import Approval, Risk
-from handraise.model.questions import Question
-from handraise.model.stops import tool_of
-from handraise.model.urgency import ASKERS_TURN, NOT_ESCALATED, NOT_HIGH, RISKS, SOON, rank_at, urgency_of
+from handraise.model.forms import Risk
+from handraise.model.urgency import NOT_HIGH, rank_at
 
 ViewName = Literal["urgent", "approvals", "mine", "vote_missing", "agents_turn", "snoozed"]
 """The built-in views. `mine`, `vote_missing` and `snoozed` are about one person."""
@@ -80,41 +78,3 @@ def rank_of(urgency: int, order: Order, soon: int) -> int:
     if order == "urgency":
         return rank_at(urgency, soon)
     return urgency % NOT_HIGH if order == "expiry" else 0
-
-
-def fits(question: Question, filters: PendingFilters, person: str | None, now: datetime) -> bool:
-    """Whether a pending question is in a view, except for whether it is set aside."""
-    urgency = urgency_of(question)
-    risk = RISKS[question.risk] if isinstance(question.form, Approval) else None
-    return (
-        (filters.kind is None or question.form.kind == filters.kind)
-        and (filters.risk is None or risk == RISKS[filters.risk])
-        and (filters.tool is None or tool_of(question) == filters.tool)
-        and (filters.expires_within is None or _ends_by(urgency, now + filters.expires_within))
-        and (filters.older_than is None or question.asked_at <= now - filters.older_than)
-        and _is_in_view(question, filters.view, person, now)
-    )
-
-
-def _is_in_view(question: Question, view: ViewName | None, person: str | None, now: datetime) -> bool:
-    urgency = urgency_of(question)
-    waits = urgency < ASKERS_TURN
-    match view:
-        case "urgent":
-            is_risky = urgency % 4 == RISKS["high"]
-            is_escalated = urgency % ASKERS_TURN < NOT_ESCALATED
-            return waits and (is_escalated or is_risky or _ends_by(urgency, now + SOON))
-        case "approvals":
-            return isinstance(question.form, Approval)
-        case "mine":
-            return person in question.audience or question.taker(now) == person
-        case "vote_missing":
-            return waits and question.takes_votes and all(vote.by != person for vote in question.votes)
-        case "agents_turn":
-            return not waits
-        case _:
-            return True
-
-
-def _ends_by(urgency: int, until: datetime) -> bool:
-    return urgency % NOT_HIGH // 4 <= until.timestamp()
