@@ -89,9 +89,9 @@ _RACES = (
     Bug(
         "check-then-act-sqlite",
         "the same on SQLite",
-        f"{_SQLITE}/statements.sql",
-        "    and id = :id\n    and status = 'pending'\n    and (expires_at is null or expires_at > :now)\n    and (:kind = 'reply'",
-        "    and id = :id\n    and (expires_at is null or expires_at > :now)\n    and (:kind = 'reply'",
+        f"{_SRC}/model/lifecycle.py",
+        "    return question.status is Status.PENDING and (question.expires_at is None or question.expires_at > now)",
+        "    return question.expires_at is None or question.expires_at > now",
         (f"{ON_SQLITE}::test_of_many_racing_answers_one_wins_and_the_others_learn_which",),
     ),
     Bug(
@@ -153,8 +153,8 @@ _RACES = (
     Bug(
         "approval-of-an-older-conversation",
         "an approval counts, although somebody has written something since",
-        f"{_SQLITE}/statements.sql",
-        "    and (:kind = 'reply' or :seen is null or :seen = thread)\n",
+        f"{_SRC}/model/move_decisions.py",
+        '    if move.kind != "reply" and move.seen not in (None, question.thread):\n        return Refusal.THREAD_MOVED_ON\n',
         "",
         (f"{ON_SQLITE}::test_an_approval_of_another_conversation_is_refused",),
     ),
@@ -193,11 +193,10 @@ _RACES = (
     Bug(
         "reply-to-nobody",
         "an asker writes to people who have asked nothing",
-        f"{_SQLITE}/statements.sql",
-        "when :kind = 'reply' then asker = :actor and asked_back > 0",
-        "when :kind = 'reply' then asker = :actor",
-        (f"{ON_SQLITE}::test_nobody_replies_before_somebody_asked",),
-        only_nightly=_ONE_ENGINE,
+        f"{_SRC}/model/lifecycle.py",
+        "    if move.by != question.asker or not question.asked_back or move.seen is None:\n",
+        "    if move.by != question.asker or move.seen is None:\n",
+        (f"{IN_MEMORY}::test_nobody_replies_before_somebody_asked",),
     ),
     Bug(
         "later-message-lost",
@@ -354,9 +353,9 @@ _RACES = (
     Bug(
         "late-answer-counts",
         "an answer after the expiry counts until somebody sweeps",
-        f"{_SQLITE}/statements.sql",
-        "    and (expires_at is null or expires_at > :now)\n    and (:kind = 'reply'",
-        "    and (:kind = 'reply'",
+        f"{_SRC}/model/lifecycle.py",
+        "    return question.status is Status.PENDING and (question.expires_at is None or question.expires_at > now)",
+        "    return question.status is Status.PENDING",
         (f"{ON_SQLITE}::test_a_late_answer_is_refused_even_before_a_sweep",),
     ),
     Bug(
@@ -370,9 +369,9 @@ _RACES = (
     Bug(
         "vote-twice",
         "whoever votes twice counts as two people",
-        f"{_SQLITE}/statements.sql",
-        "json_object(:actor, :ballot)",
-        "json_object(:actor || coalesce(questions.votes, ''), :ballot)",
+        f"{_SRC}/model/lifecycle.py",
+        "    others = tuple(vote for vote in question.votes if vote.by != move.by and counts(vote))",
+        "    others = tuple(vote for vote in question.votes if counts(vote))",
         (f"{ON_SQLITE}::test_one_person_cannot_agree_with_themselves",),
     ),
     Bug(
@@ -410,9 +409,9 @@ _RACES = (
     Bug(
         "stage-ignored",
         "people of a later stage answer before it is their turn",
-        f"{_SQLITE}/statements.sql",
-        "where s.workspace = :workspace and s.id = :id and s.stage = n.value ->> '$.stage'\n",
-        "where s.workspace = :workspace and s.id = :id\n",
+        f"{_SRC}/model/people.py",
+        "    return _is_among(question.audience, question, responder)",
+        "    return _is_among(question.eligible, question, responder)",
         (f"{ON_SQLITE}::test_a_stage_that_is_over_takes_no_vote_of_somebody_who_saw_it_open",),
     ),
     Bug(
@@ -473,7 +472,7 @@ _DURABILITY = (
         f"{_SRC}/desk/question_access.py",
         "        while (moved := self._notify_moved(await self._shared.settle.submit(move))) is None:",
         "        from handraise.model.lifecycle import transition\n\n"
-        "        early = transition(move.question, move, move.question.asked_at)\n"
+        "        early = transition(move.question, move, move.question.asked_at, counts=bool, groups_of=list)\n"
         "        if early is not None and early[0].outcome is not None:\n"
         "            self._shared.waiters.resolve(move.question.ref, early[0].outcome)\n"
         "        while (moved := self._notify_moved(await self._shared.settle.submit(move))) is None:",

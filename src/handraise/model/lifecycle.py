@@ -327,33 +327,21 @@ def ballot_of(form: AnyForm, value: Json) -> str:
     return digest(value)
 
 
-def _every_vote_counts(_: Vote) -> bool:
-    return True
-
-
-def _no_groups(_: str) -> Collection[str]:
-    return ()
-
-
 def transition(
     question: Question,
     move: Move,
     now: datetime,
     *,
-    counts: Callable[[Vote], bool] = _every_vote_counts,
-    groups_of: Callable[[str], Collection[str]] = _no_groups,
+    counts: Callable[[Vote], bool],
+    groups_of: Callable[[str], Collection[str]],
 ) -> tuple[Question, EventKind] | None:
-    """Return the question after the move and the kind of its event, or None if the move is refused.
+    """Return an open question after the move and the kind of its event, or None if the mover may not make it.
 
-    A vote that no longer `counts`, because its voter may not answer any more, is dropped first. `groups_of` gives the
+    Call `decide`, which looks at everything else first. A vote that no longer `counts`, because its voter may not answer any more, is dropped first. `groups_of` gives the
     groups in which a voter is now; they decide which needs of the question are met.
     """
-    if not is_open(question, now):
-        return None
     if move.kind == "reply":
         return _replied(question, move)
-    if move.seen is not None and move.seen != question.thread:
-        return None
     if move.kind == "withdraw":
         if move.by != question.asker:
             return None

@@ -90,10 +90,8 @@ class Change:
 
 def decide(question: Question, move: Move, facts: Facts) -> Change | Refusal:
     """Return what a move changes, or why it changes nothing."""
-    if question.status is not Status.PENDING:
-        return Refusal.SETTLED
     if not is_open(question, facts.now):
-        return Refusal.EXPIRED
+        return Refusal.EXPIRED if question.status is Status.PENDING else Refusal.SETTLED
     if move.approves and any(stop.covers(question) for stop in facts.stops):
         return Refusal.STOPPED
     if move.kind not in OF_ASKERS and move.by in facts.disabled:

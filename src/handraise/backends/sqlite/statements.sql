@@ -183,7 +183,7 @@ set (aside, taken_by, taken_until) = (
 where workspace = :workspace and question_id = :id;
 
 -- name: lock
--- A pending question, and the stops of its workspace. The transaction holds the lock for writing already.
+-- A question, and the stops of its workspace. The transaction holds the lock for writing already.
 select q.*, 0 as overdue, (
     select json_group_array(json_object(
         'workspace', s.workspace, 'id', s.id, 'agent', s.agent, 'tool', s.tool, 'why', s.why, 'at', s.at, 'actor', s.actor
@@ -192,7 +192,7 @@ select q.*, 0 as overdue, (
     where s.workspace = q.workspace
 ) as stops
 from questions as q
-where q.workspace = :workspace and q.id = :id and q.status = 'pending';
+where q.workspace = :workspace and q.id = :id;
 
 -- name: rights
 -- Of these people those whom the directory knows, with their groups.
