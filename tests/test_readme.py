@@ -65,7 +65,7 @@ def test_the_map_has_every_room_and_leads_nowhere_else() -> None:
 
 
 def test_contributing_tells_how_to_add_what_people_add() -> None:
-    for what in ("migration", "kind of form", "channel", "integration", "backend", "route", "public name"):
+    for what in ("migration", "kind of form", "channel", "integration", "route", "public name"):
         assert re.search(rf"^## How to add an? {what}$", CONTRIBUTING, re.MULTILINE), what
     assert "\n$ .ci/run quick\n" in CONTRIBUTING
 

@@ -707,6 +707,8 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "queue_stats_of_questions",
             "queue_stats_of_workspace",
             "queue_stats_of_deliveries",
+            "unanswerable",
+            "evidence",
             "deliveries",
             "recipients_at",
             "known_recipients",
