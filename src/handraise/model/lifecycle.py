@@ -7,8 +7,8 @@ pending ──attempt─▶ pending, or exhausted after `max_attempts`
 pending ──ask back, note, reply─▶ pending, with one more message in its thread
 pending ──take, release, bring in, hand over, set aside, put back─▶ pending
 
-SQLite, in a file and in memory, decides by `handraise.model.move_decisions.decide`, which calls `transition`. PostgreSQL makes the
-same decision in one conditional statement.
+SQLite, in a file and in memory, decides by `handraise.model.move_decisions.decide`, which calls `transition`.
+PostgreSQL makes the same decision in one conditional statement.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ MoveKind = Literal[
 ]
 
 VOTES = frozenset({"answer", "decline", "send_back"})
+"""The moves that are votes if several people must agree."""
 OF_ASKERS = frozenset({"withdraw", "withdraw_for", "reply", "grant"})
 """The moves that no person makes."""
-"""The moves that are votes if several people must agree."""
 TAKEN_FOR = timedelta(minutes=10)
 """For how long somebody who takes a question is shown as working on it."""
 

@@ -101,7 +101,6 @@ _LOOKS = 64
 _REMOVED_AT_ONCE = 500
 _PATIENCE = 1.0
 _BEGINNING = {"transaction": "0", "number": -(2**63)}
-_END = {"transaction": str(2**63 - 1), "number": 2**63 - 1}
 """So early that even an event that somebody inserts before the first one is in the feed."""
 _END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 

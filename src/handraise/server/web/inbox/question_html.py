@@ -94,7 +94,6 @@ from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, live_page
 
 CHANNEL = "web"
-"""How many people of the directory a page offers."""
 ONCE: Scope = "once"
 
 _LONG_TEXT = 1_500

@@ -33,9 +33,9 @@ class QuickAnswer:
     digest: str | None
     shown_digest: str
     left: float | None
+    """The seconds until the question expires."""
     can_wait: bool
     """Whether it can be sent later than it was given."""
-    """The seconds until the question expires."""
 
 
 def kind_of(question: Question) -> tuple[str, str]:
