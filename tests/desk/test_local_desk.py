@@ -21,7 +21,8 @@ from handraise.backends.sqlite.memory import MemoryBus, MemoryStore
 from handraise.desk import question_access
 from handraise.desks import desk_from_store
 from handraise.model.events import EventKind
-from handraise.model.lifecycle import Move
+from handraise.model.lifecycle import Move, Refusal
+from handraise.model.move_decisions import Refused
 from handraise.testing import ManualClock
 
 HOUR = timedelta(hours=1)
@@ -41,7 +42,7 @@ class JumpingStore(MemoryStore):
         super().__init__(clock)
         self._clock_to_move, self._jumps = clock, jumps
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         if self._jumps:
             self._jumps -= 1
             self._clock_to_move.advance(20 * HOUR)
@@ -49,10 +50,10 @@ class JumpingStore(MemoryStore):
 
 
 class RefusingStore(MemoryStore):
-    """It refuses every move of a question that is pending."""
+    """It says of every question that it has ended, although it is pending."""
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
-        return [None for _ in moves]
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
+        return [Refused(why=Refusal.SETTLED, question=move.question) for move in moves]
 
 
 @pytest.mark.parametrize("jumps", [1, 2, 3])

@@ -20,6 +20,7 @@ from handraise.desk_factory import open_backend
 from handraise.desks import LocalDesk
 from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import Move, answer_move, decline_move
+from handraise.model.move_decisions import Refused
 from handraise.model.outcomes import Status
 from handraise.model.validation import check_answer
 from handraise.testing import SilentBus, promise
@@ -86,7 +87,7 @@ async def test_no_store_lets_the_asker_answer(address: str, workspace: str) -> N
         bot = Responder("bot", frozenset({"ops"}))
         value = check_answer(question.form, "a")
         for move in (answer_move(question, bot, value), decline_move(question, bot)):
-            assert list(await backend.store.settle([move])) == [None]
+            assert isinstance((await backend.store.settle([move]))[0], Refused)
         [found] = await backend.store.read([question.ref])
         assert found is not None
         assert found.status is Status.PENDING

@@ -11,8 +11,8 @@ import pytest
 from handraise import Approval, Choice, Question, Responder, Status, Timeline
 from handraise.events import EventKind
 from handraise.model.grants import Grant
-from handraise.model.lifecycle import Move, answer_move, grant_move, note_move, withdraw_move
-from handraise.model.move_decisions import Ballot, Change, Facts, Refusal, Right, decide
+from handraise.model.lifecycle import Move, Refusal, answer_move, grant_move, note_move, withdraw_move
+from handraise.model.move_decisions import Ballot, Change, Facts, Refused, Right, decide
 from handraise.model.outcomes import Withdrawn
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Need
@@ -134,13 +134,13 @@ REFUSED: dict[str, tuple[Question, Move, Facts, Refusal]] = {
         bobs := question(recipients=("bob",)),
         answer(bobs),
         Facts(now=NOW),
-        Refusal.NOT_ALLOWED,
+        Refusal.NOT_ASKED,
     ),
     "the asker answers": (
         about,
         answer(about, Responder("agent")),
         Facts(now=NOW),
-        Refusal.NOT_ALLOWED,
+        Refusal.NOT_ASKED,
     ),
 }
 
@@ -148,7 +148,10 @@ REFUSED: dict[str, tuple[Question, Move, Facts, Refusal]] = {
 @pytest.mark.parametrize("why", REFUSED)
 def test_a_refused_move_says_why(why: str) -> None:
     about, move, facts, refusal = REFUSED[why]
-    assert decide(about, move, facts) is refusal
+    refused = decide(about, move, facts)
+    assert isinstance(refused, Refused)
+    assert (refused.why, refused.question) == (refusal, about)
+    assert (refused.stop is not None) is (refusal is Refusal.STOPPED)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from handraise.backends.postgres.search_index import query_text
 from handraise.backends.sql.parameters import (
     count_query,
     draft_values,
-    move_values,
     page_query,
     ruling_values,
     search_values,
@@ -35,7 +34,6 @@ from handraise.backends.sql.parameters import (
 )
 from handraise.backends.sql_files import load_statements
 from handraise.model.drafting import Limits, compose
-from handraise.model.lifecycle import answer_move
 from handraise.model.pending_views import Order, PendingFilters
 from handraise.model.search_words import query_of, responder_tags, workspace_tag
 from handraise.model.urgency import all_walks
@@ -219,7 +217,8 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         )
         for n in range(20)
     ]
-    moves = [answer_move(question, Responder("ana"), "a") for question in questions]
+    asked_refs = [question.ref for question in questions]
+    locked = [{**ref._asdict(), "actor": "ana"} for ref in asked_refs]
     many = [Ref("w1", pending_id(40 * n + 1)) for n in range(1000)]
 
     def page(limit: int = 50, **where: Any) -> tuple[str, dict[str, Any]]:
@@ -263,8 +262,9 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "ask, 20, quota": ("insert", asked(drafts, quota=20_000), 20 * 100 + QUOTA_PAGES),
         "ask, 20, beyond the quota": ("insert", asked(drafts, quota=1_000), QUOTA_PAGES),
         "ask, 20 callbacks": ("add_callbacks", {"callbacks": json.dumps(callbacks)}, 20 * 20),
-        "answer, 1": ("settle", columns(map(move_values, moves[:1])), 200),
-        "answer, 20": ("settle", columns(map(move_values, moves)), 20 * 40),
+        "lock, 1": ("lock", {**columns(locked[:1])}, 20),
+        "lock, 20": ("lock", {**columns(locked)}, 20 * 10),
+        "leave the inbox, 20": ("leave_inbox", {**columns(ref._asdict() for ref in asked_refs)}, 20 * 20),
         "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME)]}, 6),
         "get, archived": ("read_archived", {"workspaces": ["w1"], "ids": [SOME_ARCHIVED]}, 12),
         "get, unknown": ("read_archived", {"workspaces": ["w1"], "ids": ["nowhere"]}, 6),

@@ -82,6 +82,28 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
     )
 
 
+@functools.cache
+def joined(*statements: Statement) -> Statement:
+    """Several statements that write and return nothing as one, which takes one round trip to PostgreSQL.
+
+    They see one snapshot, so none may depend on what another one writes. Each parameter except `now` has the name of its
+    statement in front.
+    """
+    *others, last = map(_own_parameters, statements)
+    parts = ",\n".join(f"_{place} as (\n{sql}\n)" for place, sql in enumerate(others))
+    name = "_and_".join(each.name for each in statements)
+    return _statement(name, f"with {parts}\n{last}" if others else last, frozenset())
+
+
+def _own_parameters(statement: Statement) -> str:
+    """The SQL of a statement, with its name in front of all parameters except `now`."""
+
+    def renamed(found: re.Match[str]) -> str:
+        return found[0] if found[1] == "now" else f":{statement.name}__{found[1]}"
+
+    return _PARAMETER.sub(renamed, statement.named.removesuffix(";"))
+
+
 def check_newer_schema(applied: int, known: int, stated: Mapping[int, str | None]) -> None:
     """Raise SchemaMismatch unless this release works on a schema of a later one.
 

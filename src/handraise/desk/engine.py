@@ -21,6 +21,7 @@ from handraise.heartbeats import Heartbeats
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import DeskClosed
 from handraise.model.lifecycle import Move
+from handraise.model.move_decisions import Refused
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import ReceiptSigner
@@ -92,7 +93,7 @@ class Engine:
         self.bus = bus
         insert = partial(store.insert, quota=quota)
         self.insert: _Batcher[Draft, Inserted] = Batcher(insert, BATCH, when_slow=LARGE)
-        self.settle: _Batcher[Move, Question | None] = Batcher(store.settle, BATCH, when_slow=LARGE)
+        self.settle: _Batcher[Move, Question | Refused] = Batcher(store.settle, BATCH, when_slow=LARGE)
         self.read: _Batcher[Ref, Question | None] = Batcher(store.read, BATCH)
         self.hints: BackgroundBatcher[Ref] = BackgroundBatcher(bus.wake)
         batch_key: BatchKey | None = getattr(store, "batch_key", None)

@@ -27,7 +27,7 @@ async def return_handovers(store: Store, directory: Directory, leaver: Person) -
     async for question in questions_by_name(store, leaver):
         for giver in await returning_to(store, staff, question):
             [moved] = await store.settle([put_back_for_move(question, giver.responder, instead_of=leaver.id)])
-            number += moved is not None
+            number += isinstance(moved, Question)
     return number
 
 

@@ -41,6 +41,7 @@ from handraise.model.errors import (
     PolicyChanged,
     QuestionNotFound,
     QuotaExceeded,
+    Stopped,
 )
 from handraise.model.events import Event
 from handraise.model.evidence import check_evidence
@@ -397,7 +398,10 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
             page = await self.list_pending(asker=asker, after=after, limit=_WITHDRAWN_AT_ONCE)
             moves = [admin_withdraw_move(question, responder, reason=reason) for question in page]
             moved = await asyncio.gather(*map(self._engine.settle, moves))
-            withdrawn += sum(self._notify_moved(each) is not None for each in moved)
+            for each in moved:
+                if isinstance(each, Question):
+                    self._notify_moved(each)
+                    withdrawn += 1
             if (after := page.next) is None:
                 return withdrawn
 
@@ -411,14 +415,14 @@ class LocalDesk(SharingVerbs, StandingVerbs, ApprovalUse):
         grant = await self._engine.store.find_grant(question)
         if grant is None:
             return None
-        moved = self._notify_moved(await self._engine.settle(grant_move(question, grant)))
-        if moved is None:  # somebody was first, or the grant is no longer valid
-            question = await self.get(question_id)
-            if question.outcome is None:
-                await self._check_stops(question)
-                return None
-            return question
-        return moved
+        moved = await self._engine.settle(grant_move(question, grant))
+        if isinstance(moved, Question):
+            return self._notify_moved(moved)
+        if moved.stop is not None:
+            raise Stopped(moved.stop)
+        # Somebody was first, or the grant has ended.
+        question = await self.get(question_id)
+        return None if question.outcome is None else question
 
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""

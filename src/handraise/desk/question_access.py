@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from handraise.model.drafting import Limits
 from handraise.model.errors import (
     AlreadySettled,
     AlreadyTaken,
+    CannotAskBack,
     InvalidAnswer,
     NothingToReply,
     PermissionDenied,
@@ -24,9 +24,10 @@ from handraise.model.errors import (
     ThreadMoved,
 )
 from handraise.model.evidence import check_evidence
-from handraise.model.lifecycle import OF_ASKERS, VOTES, Move
-from handraise.model.people import Responder, check_may_respond, may_respond, responder_of
-from handraise.model.problems import Problem
+from handraise.model.lifecycle import VOTES, Move, Refusal
+from handraise.model.move_decisions import Refused
+from handraise.model.people import Responder, check_may_respond, may_respond, responder_of, why_not_asked
+from handraise.model.problems import HandraiseError, Problem
 from handraise.model.questions import Question, Ref, changed
 from handraise.ports import IdFactory
 from handraise.ports.desk import Close, Desk
@@ -116,40 +117,23 @@ class QuestionAccess(Desk):
         return responder if person is None else person.responder
 
     async def _move(self, move: Move) -> Question:
-        """Let the store decide; then notify waits, or find out why the move was refused.
-
-        If the question changed meanwhile, this tries again. Only the
-        store's clock says whether the end of a new grant is past: that is the reason if the question has not changed.
-        """
-        ends = move.new_grant is not None and move.new_grant.until is not None
+        """Let the store decide; then notify waits, or raise why the move was refused."""
         followers = () if move.question.topic is None else await self._followers(move)
-        began, pause, steps_before = time.monotonic(), 0.0, None
-        while (moved := self._notify_moved(await self._shared.settle.submit(move))) is None:
-            question = await self._pending_question(move.question.id)
-            if move.kind == "reply" and not question.asked_back:
-                raise NothingToReply(question.id)
-            if move.kind not in ("withdraw", "withdraw_for", "reply"):
-                check_may_respond(question, move.responder)
-                await self._check_enabled(move)
-            if move.kind in ("release", "put_back"):
-                return question
-            if move.kind == "take" and question.taken_by not in (None, move.by):
-                raise AlreadyTaken(question.id, taken_by=question.taken_by, until=question.taken_until)
-            if move.kind == "answer" and move.seen is not None and move.seen != question.thread:
-                raise ThreadMoved(question.id, seen=move.seen, thread=question.thread)
-            if move.approves:
-                await self._check_stops(question)
-            steps = None if question.overdue else question.steps_taken
-            if ends and steps is not None and steps == steps_before:
-                raise InvalidAnswer([_PAST])
+        began, pause = time.monotonic(), 0.0
+        while isinstance(moved := await self._shared.settle.submit(move), Refused):
+            if moved.why is Refusal.UNCHANGED:
+                return self._with_url(moved.question)
+            if moved.why not in (Refusal.SETTLED, Refusal.EXPIRED):
+                raise _error_of(moved, move)
+            # It raises that it has ended, unless another process is about to note that it has expired.
+            await self._pending_question(move.question.id)
             if time.monotonic() - began > PATIENCE:
-                raise StoreUnavailable(f"Question {question.id!r} kept changing meanwhile. Try again.")
+                raise StoreUnavailable(f"Question {move.question.id!r} kept changing meanwhile. Try again.")
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
-            move, steps_before = replace(move, question=question), steps
         if followers and moved.outcome is not None:
             await self._shared.notify_settled(followers)
-        return moved
+        return self._notify_moved(moved)
 
     async def _followers(self, move: Move) -> Sequence[Ref]:
         """The questions that end with this one, if it ends. A wait for one that comes later finds out by itself."""
@@ -157,22 +141,13 @@ class QuestionAccess(Desk):
             return ()
         return [each.ref for each in await self._engine.store.followers(move.question.ref, limit=_FOLLOWERS)]
 
-    async def _check_enabled(self, move: Move) -> None:
-        """Raise `PermissionDenied` if the person is disabled, which is why the store refused something."""
-        directory = self._engine.directory
-        person = None if directory is None else await directory.find_person(self._workspace, move.by)
-        if person is not None and person.disabled_at is not None and move.kind not in OF_ASKERS:
-            raise PermissionDenied(move.by, "an administrator has disabled this person")
-
     async def _check_stops(self, question: Question) -> None:
         """Raise `Stopped` if a stop covers a question, which is why the store refused something."""
         if stop := await self._engine.store.covering_stop(question):
             raise Stopped(stop)
 
-    def _notify_moved(self, moved: Question | None) -> Question | None:
+    def _notify_moved(self, moved: Question) -> Question:
         """Notify waits and followers of a moved question; return it with its URL."""
-        if moved is None:
-            return None
         engine = self._shared
         engine.remember(moved)
         engine.notify_feed(self._workspace)
@@ -208,3 +183,27 @@ class QuestionAccess(Desk):
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
             await self.run_due()
+
+
+def _error_of(refused: Refused, move: Move) -> HandraiseError:
+    """Why a pending question does not take a move."""
+    question = refused.question
+    match refused.why:
+        case Refusal.STOPPED if refused.stop is not None:
+            return Stopped(refused.stop)
+        case Refusal.DISABLED:
+            return PermissionDenied(move.by, "an administrator has disabled this person")
+        case Refusal.NOT_ASKED:
+            return PermissionDenied(move.by, why_not_asked(question, move.responder))
+        case Refusal.THREAD_MOVED_ON:
+            return ThreadMoved(question.id, seen=move.seen or 0, thread=question.thread)
+        case Refusal.NOBODY_REPLIES:
+            return CannotAskBack(question.id)
+        case Refusal.NOTHING_TO_REPLY:
+            return NothingToReply(question.id)
+        case Refusal.TAKEN if question.taken_by is not None:
+            return AlreadyTaken(question.id, taken_by=question.taken_by, until=question.taken_until)
+        case Refusal.GRANT_IS_PAST:
+            return InvalidAnswer([_PAST])
+        case _:
+            return PermissionDenied(move.by, "only its asker can do this")

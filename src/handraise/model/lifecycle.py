@@ -7,8 +7,7 @@ pending ──attempt─▶ pending, or exhausted after `max_attempts`
 pending ──ask back, note, reply─▶ pending, with one more message in its thread
 pending ──take, release, bring in, hand over, set aside, put back─▶ pending
 
-SQLite, in a file and in memory, decides by `handraise.model.move_decisions.decide`, which calls `transition`.
-PostgreSQL makes the same decision in one conditional statement.
+Every store decides by `handraise.model.move_decisions.decide`, which calls `transition`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Literal
 
 from handraise.model.agreement import tally_votes
@@ -69,6 +69,31 @@ ORPHAN_RECORD: Mapping[str, Json] = {
 DECLINED_BALLOT = "declined"
 RETURNED_BALLOT = "returned"
 """What two people who send a question back agree on."""
+
+
+class Refusal(StrEnum):
+    """Why a move changes nothing."""
+
+    SETTLED = "settled"
+    """It has ended, or it does not exist."""
+    EXPIRED = "expired"
+    STOPPED = "stopped"
+    DISABLED = "disabled"
+    NOT_ASKED = "not_asked"
+    """Others are asked, or only people of another stage are, or it is the asker."""
+    NOT_THE_ASKER = "not_the_asker"
+    THREAD_MOVED_ON = "thread_moved_on"
+    """Somebody wrote something that this person had not seen."""
+    NOBODY_REPLIES = "nobody_replies"
+    """Its asker takes no questions."""
+    NOTHING_TO_REPLY = "nothing_to_reply"
+    TAKEN = "taken"
+    """Somebody else is working on it."""
+    UNCHANGED = "unchanged"
+    """It is like that already."""
+    GRANT_ENDED = "grant_ended"
+    GRANT_IS_PAST = "grant_is_past"
+    """The end that a person chose for a new grant is in the past."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,28 +359,25 @@ def transition(
     *,
     counts: Callable[[Vote], bool],
     groups_of: Callable[[str], Collection[str]],
-) -> tuple[Question, EventKind] | None:
-    """Return an open question after the move and the kind of its event, or None if the mover may not make it.
+) -> tuple[Question, EventKind] | Refusal:
+    """Return an open question after the move and the kind of its event, or why the mover may not make it.
 
-    Call `decide`, which looks at everything else first. A vote that no longer `counts`, because its voter may not answer any more, is dropped first. `groups_of` gives the
-    groups in which a voter is now; they decide which needs of the question are met.
+    Call `decide`, which looks at everything else first. A vote that no longer `counts`, because its voter may not answer
+    any more, is dropped first. `groups_of` gives the groups in which a voter is now; they decide which needs of the
+    question are met.
     """
+    if move.kind in ("withdraw", "reply", "grant") and move.by != question.asker:
+        return Refusal.NOT_THE_ASKER
     if move.kind == "reply":
         return _replied(question, move)
-    if move.kind == "withdraw":
-        if move.by != question.asker:
-            return None
-        return _settled(question, Status.WITHDRAWN, move, now)
-    if move.kind == "withdraw_for":  # the caller has checked that they may
+    if move.kind in ("withdraw", "withdraw_for"):  # the caller has checked that an administrator may
         return _settled(question, Status.WITHDRAWN, move, now)
     if move.kind == "grant":
-        if move.by != question.asker or question.takes_votes:
-            return None
-        return _settled(question, Status.ANSWERED, move, now)
+        return Refusal.GRANT_ENDED if question.takes_votes else _settled(question, Status.ANSWERED, move, now)
     if not may_respond(question, move.responder):
-        return None
+        return Refusal.NOT_ASKED
     if move.new_grant is not None and move.new_grant.until is not None and move.new_grant.until <= now:
-        return None
+        return Refusal.GRANT_IS_PAST
     if move.kind in ("ask_back", "note"):
         return _written(question, move)
     if move.kind in _SHARING:
@@ -378,34 +400,34 @@ def transition(
     return voted, EventKind.VOTED
 
 
-def _written(question: Question, move: Move) -> tuple[Question, EventKind] | None:
+def _written(question: Question, move: Move) -> tuple[Question, EventKind] | Refusal:
     """The question after a message of a person. The asker is only asked if it can reply."""
     number = question.thread + 1
     if move.kind == "note":
         return replace(question, thread=number), EventKind.NOTED
     if question.replies is None:
-        return None
+        return Refusal.NOBODY_REPLIES
     return replace(question, thread=number, asked_back=number), EventKind.ASKED_BACK
 
 
-def _replied(question: Question, move: Move) -> tuple[Question, EventKind] | None:
+def _replied(question: Question, move: Move) -> tuple[Question, EventKind] | Refusal:
     """The question after a reply. Somebody may have asked again after what the asker replies to."""
-    if move.by != question.asker or not question.asked_back or move.seen is None:
-        return None
+    if not question.asked_back or move.seen is None:
+        return Refusal.NOTHING_TO_REPLY
     number = question.thread + 1
     waiting = question.asked_back if question.asked_back > move.seen else 0
     return replace(question, thread=number, asked_back=waiting, replied=number), EventKind.REPLIED
 
 
-def _taken(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | None:
+def _taken(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | Refusal:
     if question.taker(now) not in (None, move.by):
-        return None
+        return Refusal.TAKEN
     return replace(question, taken_by=move.by, taken_until=now + TAKEN_FOR), EventKind.TAKEN
 
 
-def _released(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | None:
+def _released(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | Refusal:
     if question.taker(now) != move.by:
-        return None
+        return Refusal.UNCHANGED
     return replace(question, taken_by=None, taken_until=None), EventKind.RELEASED
 
 
@@ -435,9 +457,13 @@ def with_aside(question: Question, person: str, until: datetime | None = None) -
     )
 
 
-def _put_back(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind] | None:
+def _put_back(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind] | Refusal:
     others = tuple(each for each in question.aside if each.person != move.by)
-    return None if others == question.aside else (replace(question, aside=others), EventKind.PUT_BACK)
+    return (
+        Refusal.UNCHANGED
+        if others == question.aside
+        else (replace(question, aside=others), EventKind.PUT_BACK)
+    )
 
 
 def _with_people(question: Question, people: Sequence[str]) -> Question:
@@ -450,7 +476,7 @@ def _with_people(question: Question, people: Sequence[str]) -> Question:
 
 
 _VERDICTS = {"answer": Status.ANSWERED, "decline": Status.DECLINED, "send_back": Status.RETURNED}
-_SHARING: Mapping[str, Callable[[Question, Move, datetime], tuple[Question, EventKind] | None]] = {
+_SHARING: Mapping[str, Callable[[Question, Move, datetime], tuple[Question, EventKind] | Refusal]] = {
     "take": _taken,
     "release": _released,
     "bring_in": _brought_in,

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import NamedTuple
 
 from handraise.model.agreement import newly_asked
 from handraise.model.events import EventKind
 from handraise.model.grants import Grant
+from handraise.model.inbox_rows import InboxRow, changed_rows
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import OF_ASKERS, VOTES, Move, is_open, transition
+from handraise.model.lifecycle import OF_ASKERS, VOTES, Move, Refusal, is_open, transition
 from handraise.model.outcomes import Answered, Status
 from handraise.model.people import Responder, backing, still_may_respond
 from handraise.model.questions import Question, Vote
 from handraise.model.standing_answers import StandingAnswer
-from handraise.model.stops import Stop
+from handraise.model.stops import Stop, stop_for
 
 
 class Right(NamedTuple):
@@ -58,48 +58,57 @@ class Facts:
     standing: StandingAnswer | None = None
 
 
-class Refusal(StrEnum):
-    """Why a move changes nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A move that changes nothing, with the question as it was when that was decided, or as it was known before.
 
-    SETTLED = "settled"
-    EXPIRED = "expired"
-    STOPPED = "stopped"
-    DISABLED = "disabled"
-    GRANT_ENDED = "grant_ended"
-    THREAD_MOVED_ON = "thread_moved_on"
-    NOT_ALLOWED = "not_allowed"
-    """The person is not asked, the asker cannot do that, or there is nothing to do."""
+    `stop` is the one that forbids it.
+    """
+
+    why: Refusal
+    question: Question
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a move changes: the question, its ballots, and the event that says so.
+    """What changes in a question: the question itself, its rows in the inbox that differ, and the event that says so.
 
-    `grant` is remembered with the right of its giver. `contradicts` says that a spot check was answered differently than
-    the standing answer, and `suspends` is the rule that one was denied of.
+    If the question has ended, `data` is the record of its outcome, and it leaves the inbox. `ballots` are all votes that
+    were ever given, if there are any. `grant` is remembered with the right of its giver. `contradicts` is the standing
+    answer whose spot check was answered differently, and `suspends` is the rule that one was denied of.
     """
 
     question: Question
     kind: EventKind
-    data: dict[str, Json] = field(repr=False)
-    ballots: Mapping[str, Ballot]
+    data: dict[str, Json] = field(default_factory=dict, repr=False)
+    by: str | None = None
+    channel: str | None = None
+    inbox: Sequence[InboxRow] = ()
+    ballots: Mapping[str, Ballot] = field(default_factory=dict)
     grant: tuple[Grant, Right] | None = None
     suspends: str | None = None
-    contradicts: bool = False
+    contradicts: StandingAnswer | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the question has ended with it."""
+        return self.question.outcome is not None
 
 
-def decide(question: Question, move: Move, facts: Facts) -> Change | Refusal:
+def decide(question: Question, move: Move, facts: Facts) -> Change | Refused:
     """Return what a move changes, or why it changes nothing."""
     if not is_open(question, facts.now):
-        return Refusal.EXPIRED if question.status is Status.PENDING else Refusal.SETTLED
-    if move.approves and any(stop.covers(question) for stop in facts.stops):
-        return Refusal.STOPPED
+        why = Refusal.EXPIRED if question.status is Status.PENDING else Refusal.SETTLED
+        return Refused(why=why, question=question)
+    if move.approves and (stop := stop_for(facts.stops, question)) is not None:
+        return Refused(why=Refusal.STOPPED, question=question, stop=stop)
     if move.kind not in OF_ASKERS and move.by in facts.disabled:
-        return Refusal.DISABLED
+        return Refused(why=Refusal.DISABLED, question=question)
     if move.kind == "grant" and not _grant_holds(question, facts):
-        return Refusal.GRANT_ENDED
+        return Refused(why=Refusal.GRANT_ENDED, question=question)
     if move.kind != "reply" and move.seen not in (None, question.thread):
-        return Refusal.THREAD_MOVED_ON
+        return Refused(why=Refusal.THREAD_MOVED_ON, question=question)
 
     def counts(vote: Vote) -> bool:
         ballot = facts.ballots[vote.by]
@@ -111,8 +120,8 @@ def decide(question: Question, move: Move, facts: Facts) -> Change | Refusal:
         return facts.known.get(voter, vouched)
 
     done = transition(question, move, facts.now, counts=counts, groups_of=groups_of)
-    if done is None:
-        return Refusal.NOT_ALLOWED
+    if isinstance(done, Refusal):
+        return Refused(why=done, question=question)
     after, kind = done
     ballots, data, has_ended = facts.ballots, move.record, after.outcome is not None
     if question.takes_votes and move.kind in VOTES:
@@ -127,10 +136,13 @@ def decide(question: Question, move: Move, facts: Facts) -> Change | Refusal:
         question=after,
         kind=kind,
         data=data,
+        by=move.by,
+        channel=move.channel,
+        inbox=() if has_ended else changed_rows(question, after),
         ballots=ballots,
         grant=_new_grant(after, move, facts),
         suspends=ruling.checked if ruling is not None and has_ended and move.negative else None,
-        contradicts=has_ended and move.kind in VOTES and _contradicts(after, facts.standing),
+        contradicts=_contradicted(after, facts.standing) if has_ended and move.kind in VOTES else None,
     )
 
 
@@ -179,8 +191,9 @@ def _new_grant(after: Question, move: Move, facts: Facts) -> tuple[Grant, Right]
     return grant, _right(after, move, facts)
 
 
-def _contradicts(after: Question, standing: StandingAnswer | None) -> bool:
-    """Whether a question ended differently than the standing answer that it was a spot check of."""
+def _contradicted(after: Question, standing: StandingAnswer | None) -> StandingAnswer | None:
+    """The standing answer, if a question that was a spot check of it ended differently."""
     if standing is None or standing.revoked_at is not None:
-        return False
-    return not (isinstance(after.outcome, Answered) and after.outcome.value == standing.value)
+        return None
+    is_same = isinstance(after.outcome, Answered) and after.outcome.value == standing.value
+    return None if is_same else standing

@@ -141,14 +141,17 @@ def still_may_respond(
 
 def check_may_respond(question: Question, responder: Responder) -> None:
     """Raise `PermissionDenied` unless this person may answer or decline this question."""
-    if responder.id == question.asker:
-        raise PermissionDenied(responder.id, "the asker cannot answer")
     if not may_respond(question, responder):
-        later = "people of another stage are asked now"
-        raise PermissionDenied(
-            responder.id,
-            later if is_eligible(question, responder) else "the question is addressed to others",
-        )
+        raise PermissionDenied(responder.id, why_not_asked(question, responder))
+
+
+def why_not_asked(question: Question, responder: Responder) -> str:
+    """Why this person may not answer this question."""
+    if responder.id == question.asker:
+        return "the asker cannot answer"
+    if is_eligible(question, responder):
+        return "people of another stage are asked now"
+    return "the question is addressed to others"
 
 
 def may_see(question: Question, responder: Responder) -> bool:

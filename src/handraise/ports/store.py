@@ -13,6 +13,7 @@ from handraise.model.events import Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move
+from handraise.model.move_decisions import Refused
 from handraise.model.outcomes import Outcome
 from handraise.model.pending_views import NO_FILTERS, Order, PendingFilters, ViewCounts
 from handraise.model.people import Responder
@@ -251,29 +252,14 @@ class Store(Protocol):
         """
         ...
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
-        """Make moves on pending questions, each decided while the question is locked, as `decide` does.
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
+        """Make moves on pending questions, each decided by `decide` while the question is locked.
 
-        An accepted move leaves exactly one event and returns the question after it, which may still be
-        pending (a vote, an attempt). A refused move returns None and leaves nothing: the question is unknown,
-        settled or past its expiry, the person may not do this, the grant is no longer valid, or the grant to
-        be created would already have ended; `read` tells which. Several moves on one question in one call are
-        decided in their order. An accepted approval that creates a grant does so in the same transaction.
+        An accepted move leaves exactly one event and returns the question after it, which may still be pending. A refused
+        move leaves nothing, and says why. Several moves on one question in one call are decided in their order.
 
-        The same statement checks everybody involved again: a vote whose voter may no longer answer, as in
-        `still_may_respond`, is dropped (the event `voted` names them as `uncounted`), and a grant is valid
-        only if its giver may answer this very question. A revocation of the grant, a removal of such a person
-        and a change of their groups count if they were acknowledged before.
-
-        If a question has needs, the statement counts for each of them how many of those who agree are its people:
-        by name, or by the groups in which the directory has them now, or if it does not know them, by the groups that
-        were vouched for with the vote. If the question has stages, only the people of the first stage in which
-        somebody is missing may answer, and only they have it in their inbox. A vote that opens another stage, later or
-        earlier, changes the inboxes in the same transaction, and its event names who is asked from now on as `to`.
-
-        A denial of a question that was a spot check of a rule suspends the rule in the same transaction.
-
-        An answer that is no denial, from a person or a grant, is also refused if a stop covers the question.
+        A revocation of a grant, a stop, and a change of what the directory says about anybody whose right counts are seen if
+        they were acknowledged before; a later one waits until the decision is saved.
         """
         ...
 

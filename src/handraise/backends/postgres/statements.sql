@@ -227,355 +227,153 @@ from json_to_recordset(:callbacks::text::json) as c (
 join handraise.questions as q on q.workspace = c.workspace and q.id = c.question_id and q.asker = c.asker
 on conflict do nothing;
 
--- name: settle
--- Decide moves on pending questions, at most one for each question. A refused move is not returned. A grant is locked
--- before the question: a revocation that was acknowledged is seen, and a later one waits.
-with move as materialized (
-    select *
-    from unnest(
-        :workspace::text[], :id::text[], :kind::text[], :actor::text[], :principals::text[],
-        :record::text[], :ballot::text[], :negative::bool[], :channel::text[], :granting::text[],
-        :grant_id::text[], :seen::int[], :brought::text[], :until::bigint[], :lease::float8[]
-    ) as t (
-        workspace, id, kind, actor, principals, record, ballot, negative, channel, granting, grant_id, seen, brought, until,
-        lease
-    )
-),
-moved as (
-    update handraise.questions as q
-    set (
-        status, settled_at, outcome, attempts, thread, asked_back, replied, votes, voters, missing, added, aside, taken_by,
-        taken_until
-    ) = (
-        select
-            decided.status,
-            case when decided.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
-            case when decided.status <> 'pending' then m.record::json end,
-            q.attempts + (m.kind = 'attempt')::int,
-            q.thread + (m.kind in ('ask_back', 'note', 'reply'))::int,
-            case
-                when m.kind = 'ask_back' then q.thread + 1
-                when m.kind = 'reply' and q.asked_back <= m.seen then 0
-                else q.asked_back
-            end,
-            case when m.kind = 'reply' then q.thread + 1 else q.replied end,
-            voted.votes,
-            voted.voters,
-            coalesce(tallied.tally -> 'missing', q.missing),
-            case
-                when m.brought is not null then (
-                    select jsonb_agg(n.name order by n.place)
-                    from (
-                        select name, min(place) as place
-                        from jsonb_array_elements(coalesce(q.added, '[]') || m.brought::jsonb)
-                            with ordinality as b (name, place)
-                        group by name
-                    ) as n
-                )
-                else q.added
-            end,
-            case
-                when m.kind = 'put_back' then nullif(q.aside - m.actor, '{}')
-                when m.brought is not null or m.until is not null then nullif(
-                    coalesce(q.aside - array(select jsonb_array_elements_text(m.brought::jsonb)), '{}')
-                        || case when m.until is null then '{}' else jsonb_build_object(m.actor, m.until) end,
-                    '{}'
-                )
-                else q.aside
-            end,
-            case
-                when m.kind = 'take' then m.actor
-                when m.kind in ('release', 'hand_over') and q.taken_by = m.actor then null
-                else q.taken_by
-            end,
-            case
-                when m.kind = 'take' then coalesce(:now::timestamptz, now()) + m.lease * interval '1 second'
-                when m.kind in ('release', 'hand_over') and q.taken_by = m.actor then null
-                else q.taken_until
-            end
-        from
-            (
-                select
-                    case
-                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline', 'send_back')
-                            then coalesce(
-                                (
-                                    select jsonb_object_agg(v.key, v.value)
-                                    from jsonb_each(q.votes) as v
-                                    where handraise.is_still_backed(
-                                        q.workspace, v.key, (q.voters -> v.key ->> 'backed')::boolean, null,
-                                        handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
-                                    ) and coalesce((q.voters -> v.key ->> 'seen')::int >= q.replied, true)
-                                ),
-                                '{}'
-                            ) || jsonb_build_object(m.actor, m.ballot)
-                        else q.votes
-                    end,
-                    case
-                        when (q.quorum > 1 or q.needs is not null) and m.kind in ('answer', 'decline', 'send_back')
-                            then coalesce(q.voters, '{}') || jsonb_build_object(
-                                m.actor,
-                                jsonb_build_object(
-                                    'backed',
-                                    handraise.is_backed(
-                                        q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
-                                    ),
-                                    'groups', m.principals::jsonb - m.actor,
-                                    'stage', handraise.open_stage(q.needs, q.missing),
-                                    'seen', m.seen
-                                )
-                            )
-                        else q.voters
-                    end
-            ) as voted (votes, voters),
-            lateral (
-                select case
-                    when q.needs is not null and m.kind in ('answer', 'decline', 'send_back')
-                        then handraise.tally(q.workspace, q.needs, voted.votes, voted.voters, m.ballot)
-                end
-            ) as tallied (tally),
-            lateral (
-                select case
-                    when m.kind in ('withdraw', 'withdraw_for') then 'withdrawn'
-                    when m.kind = 'attempt' then
-                        case when q.attempts + 1 >= q.max_attempts then 'exhausted' else 'pending' end
-                    when m.kind in ('ask_back', 'note', 'reply') then 'pending'
-                    when m.kind in ('take', 'release', 'bring_in', 'hand_over', 'set_aside', 'put_back') then 'pending'
-                    when (q.quorum > 1 or q.needs is not null) and not (q.veto and m.negative)
-                        and (
-                            (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot) < q.quorum
-                            or not (tallied.tally ->> 'is_met')::boolean
-                        )
-                        then 'pending'
-                    when m.kind = 'decline' then 'declined'
-                    when m.kind = 'send_back' then 'returned'
-                    else 'answered'
-                end
-            ) as decided (status)
-    )
-    from move as m
-    where q.workspace = m.workspace
-        and q.id = m.id
-        and q.status = 'pending'
-        and (q.expires_at is null or q.expires_at > coalesce(:now::timestamptz, now()))
-        and (m.kind = 'reply' or m.seen is null or m.seen = q.thread)
-        and (
-            m.granting is null
-            or coalesce((m.granting::jsonb ->> 'until')::timestamptz, 'infinity') > coalesce(:now::timestamptz, now())
-        )
-        and (
-            m.negative
-            or m.kind not in ('answer', 'grant')
-            or not exists (select from handraise.stops_of(q.workspace, q.asker, q.form))
-        )
-        and case
-            when m.kind = 'withdraw' then q.asker = m.actor
-            when m.kind = 'withdraw_for' then true
-            when m.kind = 'reply' then q.asker = m.actor and q.asked_back > 0
-            when m.kind = 'ask_back' and q.replies is null then false
-            when m.kind = 'grant' then q.asker = m.actor and q.quorum = 1 and q.needs is null and exists (
-                select
-                from handraise.grants as g
-                where g.workspace = m.workspace and g.id = m.grant_id and g.asker = q.asker
-                    and g.revoked_at is null and g.expires_at > coalesce(:now::timestamptz, now())
-                    and (g.scope = 'always' or g.conversation = q.conversation)
-                    and handraise.is_still_backed(
-                        q.workspace, g.granted_by, g.giver_backed, coalesce(g.giver_groups, '[]'),
-                        handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
-                    )
-                for share
-            )
-            when q.asker = m.actor then false
-            when exists (
-                select from handraise.people as p
-                where p.workspace = m.workspace and p.id = m.actor and p.disabled_at is not null
-            ) then false
-            when m.kind = 'take' and q.taken_by <> m.actor and q.taken_until > coalesce(:now::timestamptz, now()) then false
-            when m.kind = 'release' and not coalesce(
-                q.taken_by = m.actor and q.taken_until > coalesce(:now::timestamptz, now()), false
-            ) then false
-            when m.kind = 'put_back' and not coalesce(q.aside ? m.actor, false) then false
-            when q.needs is not null and handraise.open_stage(q.needs, q.missing) is not null
-                and not handraise.asked_in(handraise.open_stage(q.needs, q.missing), q.needs, q.recipients)
-                    ?| array(select jsonb_array_elements_text(m.principals::jsonb))
-                then false
-            when q.recipients = '[]' then true
-            when q.recipients ?| array(select jsonb_array_elements_text(m.principals::jsonb)) then true
-            when q.added ?| array(select jsonb_array_elements_text(m.principals::jsonb)) then true
-            when q.steps_taken = 0 then false
-            else exists (
-                select
-                from jsonb_array_elements(q.steps) with ordinality as s (step, place)
-                where place <= q.steps_taken
-                    and step -> 'to' ?| array(select jsonb_array_elements_text(m.principals::jsonb))
-            )
-        end
-    returning q.workspace, q.id, q.status, q.settled_at, q.heard_at, q.attempts, q.thread, q.asked_back, q.replied, q.votes, q.voters,
-        q.missing, q.steps_taken, q.stepped_at, q.recipients, q.needs, q.added, q.aside, q.taken_by, q.taken_until,
-        q.follows, m.brought::jsonb as brought,
-        case
-            when m.kind in ('ask_back', 'reply')
-                then handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-        end as due_at,
-        case when q.needs is not null then handraise.open_stage(q.needs, q.missing) end as stage,
-        case when q.needs is not null then (q.voters -> m.actor ->> 'stage')::integer end as stage_before,
-        q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting, m.negative,
-        q.ruling ->> 'checked' as checked, q.ruling ->> 'standing' as standing,
-        case when m.granting is not null then m.principals::jsonb - m.actor end as giver_groups,
-        case
-            when m.granting is not null
-                then handraise.is_backed(
-                    q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
-                )
-        end as giver_backed
-),
-closed as (
-    delete from handraise.inbox as i
-    using moved
-    where moved.status <> 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
-),
--- While it is the asker's turn, a question is last, and only its end is due.
-turned as (
-    update handraise.inbox as i
-    set urgency = i.urgency % 2251799813685248 + case when moved.asked_back > 0 then 2251799813685248 else 0 end,
-        due_at = case when i.main then moved.due_at end
-    from moved
-    where moved.kind in ('ask_back', 'reply') and i.workspace = moved.workspace and i.question_id = moved.id
-),
--- A question is put into the inbox of those who are brought in, unless it follows another one.
-brought as (
-    insert into handraise.inbox as i (
-        urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation, aside, asked_at, takes_votes,
-        kind, tool, taken_by, taken_until
-    )
+-- name: lock
+-- Lock pending questions in the order in which they are given, and return what can have changed since they were asked, whether
+-- who moves is disabled, and the stops of the workspace. No plan locks them in another order: a sub-select that locks rows
+-- is not made a part of a join.
+select
+    q.*, coalesce(:now::timestamptz, now()) as now,
+    -- Not exists(): the planner could then read everybody who is disabled.
+    (
+        select p.disabled_at is not null
+        from handraise.people as p
+        where p.workspace = q.workspace and p.id = t.actor
+    ) as is_disabled,
+    (
+        select json_agg(json_build_object(
+            'workspace', s.workspace, 'id', s.id, 'agent', s.agent, 'tool', s.tool, 'why', s.why, 'actor', s.actor,
+            'at', (extract(epoch from s.at) * 1000000)::bigint
+        ))::text
+        from handraise.stops as s
+        where s.workspace = q.workspace
+    ) as stops
+from unnest(:workspace::text[], :id::text[], :actor::text[]) as t (workspace, id, actor)
+cross join lateral (
     select
-        f.urgency, f.likeness, false, moved.follows is null, moved.workspace, moved.id, b.recipient, moved.asker,
-        moved.conversation, moved.aside, f.asked_at, f.takes_votes, f.kind, f.tool, moved.taken_by, moved.taken_until
-    from moved
-    cross join jsonb_array_elements_text(moved.brought) as b (recipient)
-    join handraise.inbox as f on f.workspace = moved.workspace and f.question_id = moved.id and f.main
-    where moved.brought is not null
-    on conflict (workspace, question_id, recipient) do update
-    set open = excluded.open, step = null, aside = excluded.aside, taken_by = excluded.taken_by,
-        taken_until = excluded.taken_until
-),
-put_aside as (
-    update handraise.inbox as i
-    set aside = moved.aside, taken_by = moved.taken_by, taken_until = moved.taken_until
-    from moved
-    where moved.kind in ('set_aside', 'put_back', 'bring_in', 'hand_over', 'take', 'release')
-        and i.workspace = moved.workspace and i.question_id = moved.id
-        and not coalesce(moved.brought ? i.recipient, false)
-),
--- Who is asked from now on, because a vote has opened another stage.
-restaged as materialized (
-    select
-        moved.workspace, moved.id,
-        handraise.asked_in(moved.stage, moved.needs, moved.recipients) as asked,
-        handraise.asked_in(moved.stage_before, moved.needs, moved.recipients) as asked_before
-    from moved
-    where moved.status = 'pending' and moved.kind in ('answer', 'decline', 'send_back')
-        and moved.stage is distinct from moved.stage_before
-),
-asked as (
-    update handraise.inbox as i
-    set open = restaged.asked ? i.recipient
-    from restaged
-    where i.workspace = restaged.workspace and i.question_id = restaged.id and i.step is null
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
-    select
-        coalesce(settled_at, :now::timestamptz, now()), workspace, id,
-        case
-            when status <> 'pending' then status
-            when kind = 'attempt' then 'attempted'
-            when kind = 'ask_back' then 'asked_back'
-            when kind = 'note' then 'noted'
-            when kind = 'reply' then 'replied'
-            when kind = 'take' then 'taken'
-            when kind = 'release' then 'released'
-            when kind = 'bring_in' then 'brought_in'
-            when kind = 'hand_over' then 'handed_over'
-            when kind = 'set_aside' then 'set_aside'
-            when kind = 'put_back' then 'put_back'
-            else 'voted'
-        end,
-        actor, channel,
-        case
-            when status <> 'pending' or kind not in ('answer', 'decline', 'send_back') then record::jsonb
-            else case
-                when voters - array(select jsonb_object_keys(votes)) <> '{}'
-                    then record::jsonb || jsonb_build_object(
-                        'uncounted',
-                        array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
-                    )
-                else record::jsonb
-            end || coalesce(
-                (
-                    select jsonb_build_object('to', jsonb_agg(n.name order by n.name collate "C"))
-                    from (
-                        select jsonb_array_elements_text(r.asked) as name
-                        from restaged as r
-                        where r.workspace = moved.workspace and r.id = moved.id
-                        except
-                        select jsonb_array_elements_text(r.asked_before)
-                        from restaged as r
-                        where r.workspace = moved.workspace and r.id = moved.id
-                    ) as n
-                    having count(*) > 0
-                ),
-                '{}'
-            )
-        end
-    from moved
-),
-granted as (
-    insert into handraise.grants (
-        created_at, expires_at, workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id,
-        giver_groups, giver_backed
-    )
-    select
-        settled_at,
-        least(
-            (granting ->> 'until')::timestamptz,
-            settled_at + (granting ->> 'lasts')::float8 * interval '1 second'
-        ),
-        workspace, granting ->> 'id', asker, granting ->> 'tool', granting ->> 'digest', granting ->> 'scope',
-        conversation, actor, id, giver_groups, giver_backed
-    from moved
-    where status = 'answered' and granting is not null
-),
-suspended as (
-    insert into handraise.rule_suspensions (at, workspace, rule, question_id, actor)
-    select settled_at, workspace, checked, id, actor
-    from moved
-    where checked is not null and negative and status <> 'pending'
-    on conflict do nothing
-    returning at, workspace, rule, question_id, actor
-),
--- A standing answer ends if a person answers a spot check of it differently.
-contradicted as (
-    update handraise.standing_answers as s
-    set revoked_at = moved.settled_at, revoked_by = moved.actor, contradicted_in = moved.id
-    from moved
-    where moved.standing is not null and moved.kind in ('answer', 'decline', 'send_back') and moved.status <> 'pending'
-        and s.workspace = moved.workspace and s.id = moved.standing and s.revoked_at is null
-        and (moved.status <> 'answered' or moved.record::jsonb -> 'value' <> s.value::jsonb)
-    returning s.revoked_at, s.workspace, s.question_id, s.id, s.revoked_by, s.contradicted_in
-),
-ended as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select
-        revoked_at, workspace, question_id, 'revoked', revoked_by,
-        jsonb_build_object('standing', id, 'question', contradicted_in)
-    from contradicted
+        q.workspace, q.id, q.steps_taken, q.stepped_at, q.heard_at, q.attempts, q.thread, q.asked_back, q.replied,
+        q.follows, q.votes, q.voters, q.missing, q.added, q.aside, q.taken_by, q.taken_until
+    from handraise.questions as q
+    where q.workspace = t.workspace and q.id = t.id and q.status = 'pending'
+    for no key update
+) as q;
+
+-- name: lock_people
+-- Lock what the directory says about people: who changes it waits. It is read afterwards, in a new snapshot.
+select p.id
+from unnest(:workspace::text[], :person::text[]) as t (workspace, person)
+cross join lateral (
+    select p.id from handraise.people as p where p.workspace = t.workspace and p.id = t.person for key share
+) as p;
+
+-- name: lock_groups
+-- Lock who is in groups.
+select pg_advisory_xact_lock_shared(handraise.group_lock(t.workspace, t.group_name))
+from unnest(:workspace::text[], :group_name::text[]) as t (workspace, group_name);
+
+-- name: rights
+-- Of these people those whom the directory knows, with their groups.
+select p.workspace, p.id, p.disabled_at is not null as is_disabled, handraise.groups_of(p.workspace, p.id)::text as groups
+from unnest(:workspace::text[], :person::text[]) as t (workspace, person)
+join handraise.people as p on p.workspace = t.workspace and p.id = t.person;
+
+-- name: grants_used
+-- The grants that moves use, locked: a revocation that was acknowledged is seen, and a later one waits.
+select g.*
+from unnest(:workspace::text[], :id::text[]) as t (workspace, id)
+cross join lateral (
+    select s.* from handraise.grants as s where s.workspace = t.workspace and s.id = t.id for share
+) as g;
+
+-- name: standing_checked
+-- The standing answers of which questions are spot checks, locked.
+select s.*
+from unnest(:workspace::text[], :id::text[]) as t (workspace, id)
+cross join lateral (
+    select k.* from handraise.standing_answers as k where k.workspace = t.workspace and k.id = t.id for no key update
+) as s;
+
+-- name: save_questions
+-- Store what has changed in questions. The voters stay if there are none.
+update handraise.questions as q
+set
+    status = t.status, settled_at = case when t.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
+    outcome = t.outcome::json, attempts = t.attempts, thread = t.thread, asked_back = t.asked_back, replied = t.replied,
+    votes = t.votes::jsonb, voters = coalesce(t.voters::jsonb, q.voters), missing = t.missing::jsonb,
+    added = t.added::jsonb, aside = t.aside::jsonb, taken_by = t.taken_by, taken_until = t.taken_until
+from unnest(
+    :workspace::text[], :id::text[], :status::text[], :outcome::text[], :attempts::int[], :thread::int[],
+    :asked_back::int[], :replied::int[], :votes::text[], :voters::text[], :missing::text[], :added::text[], :aside::text[],
+    :taken_by::text[], :taken_until::timestamptz[]
+) as t (
+    workspace, id, status, outcome, attempts, thread, asked_back, replied, votes, voters, missing, added, aside, taken_by,
+    taken_until
+)
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: leave_inbox
+-- Take questions that have ended out of the inbox.
+delete from handraise.inbox as i
+using unnest(:workspace::text[], :id::text[]) as t (workspace, id)
+where i.workspace = t.workspace and i.question_id = t.id;
+
+-- name: save_inbox
+-- Store rows of the inbox. A new one has what never changes from the main row of its question.
+insert into handraise.inbox as i (
+    due_at, asked_at, taken_until, urgency, likeness, step, main, open, takes_votes, workspace, question_id, recipient, asker,
+    conversation, kind, tool, taken_by, aside
 )
 select
-    workspace, id, status, settled_at, heard_at, attempts, thread, asked_back, replied, votes, missing, steps_taken,
-    stepped_at, added,
-    aside, taken_by, taken_until
-from moved;
+    t.due_at, f.asked_at, t.taken_until, t.urgency, f.likeness, t.step, t.main, t.open, f.takes_votes, f.workspace,
+    f.question_id, t.recipient, f.asker, f.conversation, f.kind, f.tool, t.taken_by, t.aside::jsonb
+from unnest(
+    :workspace::text[], :id::text[], :recipient::text[], :main::bool[], :open::bool[], :step::int[], :urgency::bigint[],
+    :due_at::timestamptz[], :taken_by::text[], :taken_until::timestamptz[], :aside::text[]
+) as t (workspace, id, recipient, main, open, step, urgency, due_at, taken_by, taken_until, aside)
+join handraise.inbox as f on f.workspace = t.workspace and f.question_id = t.id and f.main
+on conflict (workspace, question_id, recipient) do update
+set
+    open = excluded.open, step = excluded.step, urgency = excluded.urgency, due_at = excluded.due_at,
+    aside = excluded.aside, taken_by = excluded.taken_by, taken_until = excluded.taken_until;
+
+-- name: add_events
+-- Store events, in this order.
+insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
+select coalesce(:now::timestamptz, now()), t.workspace, t.id, t.kind, t.actor, t.channel, t.data::jsonb
+from unnest(
+    :workspace::text[], :id::text[], :kind::text[], :actor::text[], :channel::text[], :data::text[]
+) as t (workspace, id, kind, actor, channel, data);
+
+-- name: add_grants
+-- Remember approvals.
+insert into handraise.grants (
+    created_at, expires_at, giver_backed, workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id,
+    giver_groups
+)
+select
+    t.created_at, t.expires_at, t.giver_backed, t.workspace, t.id, t.asker, t.tool, t.digest, t.scope, t.conversation,
+    t.granted_by, t.question_id, t.giver_groups::jsonb
+from unnest(
+    :created_at::timestamptz[], :expires_at::timestamptz[], :giver_backed::bool[], :workspace::text[], :id::text[],
+    :asker::text[], :tool::text[], :digest::text[], :scope::text[], :conversation::text[], :granted_by::text[],
+    :question_id::text[], :giver_groups::text[]
+) as t (
+    created_at, expires_at, giver_backed, workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id,
+    giver_groups
+);
+
+-- name: suspend_rules
+-- Suspend rules, because spot checks of them were denied.
+insert into handraise.rule_suspensions (at, workspace, rule, question_id, actor)
+select coalesce(:now::timestamptz, now()), t.workspace, t.rule, t.id, t.actor
+from unnest(:workspace::text[], :rule::text[], :id::text[], :actor::text[]) as t (workspace, rule, id, actor)
+on conflict do nothing;
+
+-- name: end_standing
+-- End standing answers, because people have answered spot checks of them differently.
+update handraise.standing_answers as s
+set revoked_at = coalesce(:now::timestamptz, now()), revoked_by = t.actor, contradicted_in = t.id
+from unnest(:workspace::text[], :standing::text[], :actor::text[], :id::text[]) as t (workspace, standing, actor, id)
+where s.workspace = t.workspace and s.id = t.standing;
 
 -- name: consume
 -- Use up an approval: if several try at once, only one gets a row.
@@ -1150,7 +948,8 @@ from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval
 select coalesce(array_agg(distinct l.virtualtransaction), '{}') as writers
 from pg_locks as l
 where l.locktype = 'relation' and l.relation in ('handraise.questions'::regclass, 'handraise.archive'::regclass)
-    and l.mode = 'RowExclusiveLock'
+    -- A row share lock is that of a transaction that has locked questions, and writes what it decides.
+    and l.mode in ('RowShareLock', 'RowExclusiveLock')
     and l.database = (select d.oid from pg_database as d where d.datname = current_database())
     and l.pid <> pg_backend_pid();
 

@@ -17,6 +17,7 @@ from handraise.backends.postgres.database import KEEPER_ROLE, Database, Run
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
+from handraise.backends.postgres.transaction import PostgresTransaction
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.feed_places import Place, cursor_of, read_place
 from handraise.backends.sql.parameters import (
@@ -26,7 +27,6 @@ from handraise.backends.sql.parameters import (
     grant_query,
     is_indexed,
     json_text,
-    move_columns,
     page_query,
     ruling_values,
     settled_query,
@@ -36,8 +36,8 @@ from handraise.backends.sql.parameters import (
     view_query,
     walks_query,
 )
+from handraise.backends.sql.question_changes import rounds_of, settle
 from handraise.backends.sql.rows import (
-    moved_question,
     stored_change,
     stored_ending,
     stored_event,
@@ -56,6 +56,7 @@ from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import ORPHAN_RECORD, Move, already_replaced, same_question
+from handraise.model.move_decisions import Change, Refused
 from handraise.model.outcomes import Outcome
 from handraise.model.pending_views import Order, ViewCounts, counted_views
 from handraise.model.people import Responder
@@ -124,10 +125,10 @@ class PostgresStore:
             drafts, lambda draft: draft.workspace, partial(self._insert_rounds, quota=quota)
         )
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """Make moves; see the port."""
-        results: list[Question | None] = [None] * len(moves)
-        rounds = _rounds([(move.question.ref,) for move in moves])
+        results: dict[int, Question | Refused] = {}
+        rounds = rounds_of([(move.question.ref,) for move in moves])
         for places in rounds:
             batch = [moves[place] for place in places]
             try:
@@ -135,13 +136,11 @@ class PostgresStore:
                     batch, lambda move: move.question.workspace, self._settle
                 )
             except StoreUnavailable as error:
-                error.refused = (
-                    error.refused and len(rounds) == 1
-                )  # otherwise an earlier round may have been committed
+                # Otherwise an earlier round may have been committed.
+                error.refused = error.refused and len(rounds) == 1
                 raise
-            for place, question in zip(places, moved, strict=True):
-                results[place] = question
-        return results
+            results.update(zip(places, moved, strict=True))
+        return [results[place] for place in range(len(moves))]
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """Questions by their places; see the port."""
@@ -476,7 +475,7 @@ class PostgresStore:
             for each in drafts
         ]
         results: list[Inserted | None] = [None] * len(drafts)
-        for places in _rounds(touched):
+        for places in rounds_of(touched):
             inserted = await self._insert_safely([drafts[place] for place in places], quota=quota)
             for place, result in zip(places, inserted, strict=True):
                 results[place] = result
@@ -570,15 +569,14 @@ class PostgresStore:
         found = await self._read([Ref(draft.workspace, draft.replaces or "") for draft in replacing])
         return dict(zip([draft.ref for draft in replacing], found, strict=True))
 
-    async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+    async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """Make at most one move on each question."""
-        questions = [move.question for move in moves]
-        rows = await self._fetch_batch(questions, "settle", **move_columns(moves))
-        accepted = {(row["workspace"], row["id"]): row for row in rows}
-        found = [accepted.get(question.ref) for question in questions]
-        return [
-            None if row is None else moved_question(move, row) for move, row in zip(moves, found, strict=True)
-        ]
+
+        async def work(run: Run) -> Sequence[Change | Refused]:
+            return await settle(moves, PostgresTransaction(run))
+
+        decided = await self._database.work_in([move.question.workspace for move in moves], work)
+        return [each.question if isinstance(each, Change) else each for each in decided]
 
     async def _may_remove(self) -> bool:
         """Whether this login may remove old questions; if not, log once who may."""
@@ -743,18 +741,3 @@ def _key_of(draft: Draft) -> tuple[str, str, str]:
 
 def _places(refs: Collection[Ref]) -> dict[str, list[str]]:
     return {"workspaces": [ref.workspace for ref in refs], "ids": [ref.id for ref in refs]}
-
-
-def _rounds(touched: Sequence[tuple[Ref, ...]]) -> list[list[int]]:
-    """The places of what touches these, in rounds that touch each of them once and always lock in the same order."""
-    rounds: list[list[int]] = []
-    seen: dict[Ref, int] = {}
-    for place, refs in enumerate(touched):
-        turn = max(seen.get(ref, 0) for ref in refs)
-        seen.update(dict.fromkeys(refs, turn + 1))
-        if turn == len(rounds):
-            rounds.append([])
-        rounds[turn].append(place)
-    for places in rounds:
-        places.sort(key=touched.__getitem__)
-    return rounds

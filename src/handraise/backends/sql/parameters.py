@@ -23,7 +23,7 @@ from handraise.model.deliveries import (
 )
 from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import TAKEN_FOR, Move, NewGrant
+from handraise.model.lifecycle import NewGrant
 from handraise.model.pending_views import Order
 from handraise.model.people import GROUP, Responder
 from handraise.model.questions import Draft, Need, Question
@@ -152,41 +152,6 @@ def ruling_values(ruling: Ruling | None) -> dict[str, Any]:
         "policy_version": 0 if ruling is None else ruling.version,
         "rule": None if ending is None else ending.rule,
     }
-
-
-def move_columns(moves: Sequence[Move]) -> dict[str, list[Any] | None]:
-    """Moves as the parameters of the statement that decides them; None if a parameter is null in all."""
-    rows = list(map(move_values, moves))
-    columns = map(_column, zip(*(row.values() for row in rows), strict=True))
-    return dict(zip(rows[0], columns, strict=True))
-
-
-def move_values(move: Move) -> dict[str, Any]:
-    """A move as the parameters of the statement that decides it."""
-    return {
-        "workspace": move.question.workspace,
-        "id": move.question.id,
-        "kind": move.kind,
-        "actor": move.by,
-        "principals": _principals_text(move.responder.principals),
-        "record": json_text(move.record),
-        "ballot": move.ballot,
-        "negative": move.negative,
-        "channel": move.channel,
-        "granting": None if move.new_grant is None else json_text(_new_grant_json(move.new_grant)),
-        "grant_id": move.grant_id,
-        "seen": move.seen,
-        "brought": json_text(move.to) if move.to else None,
-        "until": _aside_until(move),
-        "lease": TAKEN_FOR.total_seconds() if move.kind == "take" else None,
-    }
-
-
-def _aside_until(move: Move) -> int | None:
-    """Until when the person of a move does not want the question, in microseconds since 1970; None if they said nothing."""
-    if move.kind not in ("set_aside", "hand_over"):
-        return None
-    return FOR_GOOD if move.until is None else round(move.until.timestamp() * 1_000_000)
 
 
 def grant_query(question: Question) -> dict[str, Any]:

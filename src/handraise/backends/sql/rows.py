@@ -27,7 +27,6 @@ from handraise.model.grants import Grant
 from handraise.model.group_calendars import GroupCalendar, Shift, shifts_from_json
 from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Session
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.passkey_signatures import Passkey
 from handraise.model.pending_views import Order
@@ -264,11 +263,12 @@ def waiting_page(rows: Sequence[Row], limit: int, order: Order, soon: int) -> Wa
     return paged([Waiting(*(row[name] for name in names)) for row in rows], limit, order, soon)
 
 
-def moved_question(move: Move, row: Row) -> Question:
-    """The question after an accepted move."""
+def as_it_stands(question: Question, row: Row) -> Question:
+    """A question that was read before, with all that can have changed since, from the row of a pending one."""
     return changed(
-        move.question,
-        status=Status(row["status"]),
+        question,
+        status=Status.PENDING,
+        outcome=None,
         heard_at=None if row["heard_at"] is None else instant(row["heard_at"]),
         attempts=row["attempts"],
         thread=row["thread"],
@@ -278,17 +278,19 @@ def moved_question(move: Move, row: Row) -> Question:
         missing=() if row["missing"] is None else tuple(json.loads(row["missing"])),
         steps_taken=row["steps_taken"],
         stepped_at=None if row["stepped_at"] is None else instant(row["stepped_at"]),
+        follows=row["follows"],
         added=() if row["added"] is None else tuple(json.loads(row["added"])),
         aside=() if row["aside"] is None else _aside(row["aside"]),
         taken_by=row["taken_by"],
         taken_until=None if row["taken_until"] is None else instant(row["taken_until"]),
-        outcome=_outcome(row, move.record),
     )
 
 
 def stored_outcome(row: Row) -> Outcome | None:
     """How a question ended, or None while it is pending."""
-    return _outcome(row, from_json(row["outcome"]))
+    if row["settled_at"] is None:
+        return None
+    return outcome_of(row["status"], instant(row["settled_at"]), from_json(row["outcome"]) or {})
 
 
 def _stored_report(row: Row) -> Report | None:
@@ -333,12 +335,6 @@ def refused_claim(row: Row, fingerprint: str) -> Claim:
 def from_json(stored: str | None) -> Any:
     """The JSON value of a stored text."""
     return None if stored is None else json.loads(stored)
-
-
-def _outcome(row: Row, record: dict[str, Json] | None) -> Outcome | None:
-    if row["settled_at"] is None:
-        return None
-    return outcome_of(row["status"], instant(row["settled_at"]), record or {})
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from handraise.backends.sql.rows import Row
 from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.statements import STATEMENTS, run
 from handraise.backends.sqlite.timestamps import now_by
+from handraise.backends.sqlite.transaction import finished
 from handraise.ports import Clock
 
 T = TypeVar("T")
@@ -50,16 +51,6 @@ class SqliteExecutor:
             async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
                 return run(connection, name, workspace=workspace, now=now, **values)
 
-            return _finished(work(in_transaction))
+            return finished(work(in_transaction))
 
         return await self._connections.write(made)
-
-
-def _finished(work: Awaitable[T]) -> T:
-    """The result of a coroutine that never waits: each statement runs when it is called, in the writing thread."""
-    try:
-        next(work.__await__())
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    raise RuntimeError("what is done in a transaction must wait for nothing but its statements")

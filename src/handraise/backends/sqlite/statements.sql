@@ -161,55 +161,103 @@ set (replaced_by, status, settled_at, outcome) = (
 where workspace = :workspace and id = :id and asker = :actor and replaced_by is null
 returning outcome ->> '$.replaced_by' is :replaced_by as is_withdrawn, outcome;
 
--- name: bring_in
--- Put a question into the inbox of others, too. One that follows another question is in nobody's inbox.
+-- name: lock
+-- What can have changed in a pending question since it was asked, whether who moves is disabled, and the stops of the
+-- workspace. The transaction holds the lock for writing already.
+select
+    q.workspace, q.id, q.steps_taken, q.stepped_at, q.heard_at, q.attempts, q.thread, q.asked_back, q.replied, q.follows,
+    q.votes, q.voters, q.missing, q.added, q.aside, q.taken_by, q.taken_until, :now as now,
+    (
+        select p.disabled_at is not null from people as p where p.workspace = q.workspace and p.id = :actor
+    ) as is_disabled,
+    (
+        select json_group_array(json_object(
+            'workspace', s.workspace, 'id', s.id, 'agent', s.agent, 'tool', s.tool, 'why', s.why, 'at', s.at, 'actor', s.actor
+        ))
+        from stops as s
+        where s.workspace = q.workspace
+    ) as stops
+from questions as q
+where q.workspace = :workspace and q.id = :id and q.status = 'pending';
+
+-- name: lock_people
+-- Nothing: the transaction holds the lock for writing already.
+
+-- name: lock_groups
+-- Nothing, for the same reason.
+
+-- name: rights
+-- A person, if the directory knows them, with their groups.
+select p.workspace, p.id, p.disabled_at is not null as is_disabled, (
+    select json_group_array(m.group_name) from members as m where m.workspace = p.workspace and m.person = p.id
+) as groups
+from people as p
+where p.workspace = :workspace and p.id = :person;
+
+-- name: grants_used
+-- A grant that a move uses.
+select * from grants where workspace = :workspace and id = :id;
+
+-- name: standing_checked
+-- The standing answer of which a question is a spot check.
+select * from standing_answers where workspace = :workspace and id = :id;
+
+-- name: save_questions
+-- Store what has changed in a question. The voters stay if there are none.
+update questions
+set
+    status = :status, settled_at = case when :status <> 'pending' then :now end, outcome = :outcome, attempts = :attempts,
+    thread = :thread, asked_back = :asked_back, replied = :replied, votes = :votes, voters = coalesce(:voters, voters),
+    missing = :missing, added = :added, aside = :aside, taken_by = :taken_by, taken_until = :taken_until
+where workspace = :workspace and id = :id;
+
+-- name: leave_inbox
+-- Take a question that has ended out of the inbox.
+delete from inbox where workspace = :workspace and question_id = :id;
+
+-- name: save_inbox
+-- Store a row of the inbox. A new one has what never changes from the main row of its question.
 insert into inbox (
     workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, aside, asked_at, kind,
     tool, takes_votes, taken_by, taken_until
 )
 select
-    i.workspace, i.question_id, b.value, i.asker, i.conversation, 0, i.follows is null, null, null, i.urgency, i.likeness,
-    i.aside, i.asked_at, i.kind, i.tool, i.takes_votes, i.taken_by, i.taken_until
-from inbox as i, json_each(:brought) as b
+    i.workspace, i.question_id, :recipient, i.asker, i.conversation, :main, :open, :step, :due_at, :urgency, i.likeness,
+    :aside, i.asked_at, i.kind, i.tool, i.takes_votes, :taken_by, :taken_until
+from inbox as i
 where i.workspace = :workspace and i.question_id = :id and i.main
-on conflict do update set open = excluded.open, step = null;
-
--- name: put_aside
--- Keep in the inbox who does not want a question there, and who is working on it.
-update inbox
-set (aside, taken_by, taken_until) = (
-    select q.aside, q.taken_by, q.taken_until from questions as q where q.workspace = :workspace and q.id = :id
-)
-where workspace = :workspace and question_id = :id;
-
--- name: lock
--- A question, and the stops of its workspace. The transaction holds the lock for writing already.
-select q.*, 0 as overdue, (
-    select json_group_array(json_object(
-        'workspace', s.workspace, 'id', s.id, 'agent', s.agent, 'tool', s.tool, 'why', s.why, 'at', s.at, 'actor', s.actor
-    ))
-    from stops as s
-    where s.workspace = q.workspace
-) as stops
-from questions as q
-where q.workspace = :workspace and q.id = :id;
-
--- name: rights
--- Of these people those whom the directory knows, with their groups.
-select p.id, p.disabled_at is not null as is_disabled, (
-    select json_group_array(m.group_name) from members as m where m.workspace = p.workspace and m.person = p.id
-) as groups
-from people as p
-where p.workspace = :workspace and p.id in (select value from json_each(:people));
-
--- name: save_move
--- Store what a move has changed.
-update questions
+on conflict do update
 set
-    status = :status, settled_at = :settled_at, outcome = :outcome, attempts = :attempts, thread = :thread,
-    asked_back = :asked_back, replied = :replied, votes = :votes, voters = :voters, missing = :missing, added = :added,
-    aside = :aside, taken_by = :taken_by, taken_until = :taken_until
-where workspace = :workspace and id = :id;
+    open = excluded.open, step = excluded.step, urgency = excluded.urgency, due_at = excluded.due_at,
+    aside = excluded.aside, taken_by = excluded.taken_by, taken_until = excluded.taken_until;
+
+-- name: add_events
+-- Store an event.
+insert into events (workspace, question_id, kind, at, actor, channel, data)
+values (:workspace, :id, :kind, :now, :actor, :channel, :data);
+
+-- name: add_grants
+-- Remember an approval.
+insert into grants (
+    workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id, created_at, expires_at,
+    giver_groups, giver_backed
+)
+values (
+    :workspace, :id, :asker, :tool, :digest, :scope, :conversation, :granted_by, :question_id, :created_at, :expires_at,
+    :giver_groups, :giver_backed
+);
+
+-- name: suspend_rules
+-- Suspend a rule, because a spot check of it was denied.
+insert into rule_suspensions (workspace, rule, question_id, at, actor)
+values (:workspace, :rule, :id, :now, :actor)
+on conflict do nothing;
+
+-- name: end_standing
+-- End a standing answer, because a person has answered a spot check of it differently.
+update standing_answers
+set revoked_at = :now, revoked_by = :actor, contradicted_in = :id
+where workspace = :workspace and id = :standing;
 
 -- name: covering_stop
 -- The oldest stop that covers a question.
@@ -218,14 +266,6 @@ from stops as s
 where s.workspace = :workspace and (s.agent is null or s.agent = :asker) and (s.tool is null or s.tool = :tool)
 order by s.at, s.id
 limit 1;
-
--- name: suspend_rule
--- Suspend a rule, because a spot check of it was denied.
-insert into rule_suspensions (workspace, rule, question_id, at, actor)
-select :workspace, q.ruling ->> '$.checked', q.id, :now, :actor
-from questions as q
-where q.workspace = :workspace and q.id = :id and q.ruling ->> '$.checked' is not null
-on conflict do nothing;
 
 -- name: is_decided_by
 -- A row if this version of the policy is the latest, this rule is not suspended, and this standing answer holds.
@@ -240,24 +280,6 @@ where :policy_version = coalesce((select max(version) from policies where worksp
             and s.expires_at > :now
             and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
     ));
-
--- name: contradict
--- End a standing answer, because a person has answered a spot check of it differently.
-update standing_answers
-set revoked_at = :now, revoked_by = :actor, contradicted_in = :id
-where workspace = :workspace and id = :standing and revoked_at is null
-returning question_id;
-
--- name: grant
--- Remember an approval.
-insert into grants (
-    workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id, created_at, expires_at,
-    giver_groups, giver_backed
-)
-values (
-    :workspace, :grant_id, :asker, :tool, :digest, :scope, :conversation, :actor, :id, :now, :expires_at,
-    :giver_groups, :giver_backed
-);
 
 -- name: consume
 -- Use up an approval: if several try at once, only one gets a row.
@@ -448,21 +470,6 @@ select * from grants where workspace = :workspace and id = :id;
 -- name: close
 -- Take a settled question out of every inbox.
 delete from inbox where workspace = :workspace and question_id = :id;
-
--- name: ask
--- Put a question into the inbox of those whom its open stage asks, and take it out of all others.
-update inbox
-set open = recipient in (select value from json_each(:names))
-where workspace = :workspace and question_id = :id and step is null;
-
--- name: turn
--- Put a question last, and wait only for its end, while it is the asker's turn; then put it back.
-update inbox
-set urgency = urgency % 2251799813685248 + case when :asked_back then 2251799813685248 else 0 end,
-    due_at = case when main then (
-        select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
-    ) end
-where workspace = :workspace and question_id = :id;
 
 -- name: log
 -- One line of history.

@@ -34,6 +34,7 @@ from handraise.backends.sql.parameters import (
     urgent_query,
     view_query,
 )
+from handraise.backends.sql.question_changes import rounds_of, settle
 from handraise.backends.sql.rows import (
     from_json,
     instant,
@@ -51,9 +52,9 @@ from handraise.backends.sql.rows import (
 )
 from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.search_index import SqliteSearchIndex
-from handraise.backends.sqlite.settlements import moved_question, settle
 from handraise.backends.sqlite.statements import run, run_many
 from handraise.backends.sqlite.timestamps import length, micros, now_by
+from handraise.backends.sqlite.transaction import SqliteTransaction, finished
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
@@ -66,7 +67,7 @@ from handraise.model.lifecycle import (
     same_question,
     shared_record,
 )
-from handraise.model.move_decisions import Refusal
+from handraise.model.move_decisions import Change, Refused
 from handraise.model.outcomes import Outcome
 from handraise.model.pending_views import Order, ViewCounts, counted_views
 from handraise.model.people import Responder
@@ -138,14 +139,18 @@ class SqliteStore:
 
         return await self._connections.write(work)
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """Make moves; see the port."""
 
-        def work(connection: sqlite3.Connection) -> list[Question | None]:
-            now, later = self._now(), _Later(connection)
-            results = [_settle(connection, move, now, later) for move in moves]
-            later.write()
-            return results
+        def work(connection: sqlite3.Connection) -> list[Question | Refused]:
+            now, results = self._now(), dict[int, Question | Refused]()
+            for places in rounds_of([(move.question.ref,) for move in moves]):
+                made = settle([moves[place] for place in places], SqliteTransaction(connection, now))
+                for place, each in zip(places, finished(made), strict=True):
+                    results[place] = each.question if isinstance(each, Change) else each
+                    if isinstance(each, Change) and each.has_ended and each.question.topic is not None:
+                        _end_followers(connection, each.question.ref, now)
+            return [results[place] for place in range(len(moves))]
 
         return await self._connections.write(work)
 
@@ -811,40 +816,6 @@ def _close_orphan(connection: sqlite3.Connection, ref: Ref, now: int) -> bool:
     run(connection, "close", **place)
     _log(connection, ref, "withdrawn", now, actor=record["by"], data=record)
     return True
-
-
-def _settle(connection: sqlite3.Connection, move: Move, now: int, later: _Later) -> Question | None:
-    change = settle(connection, move, now)
-    if isinstance(change, Refusal):
-        return None
-    place = {"workspace": move.question.workspace, "id": move.question.id}
-    has_ended = change.question.outcome is not None
-    if has_ended:
-        later.add("close", **place)
-    later.log(move.question, change.kind.value, now, actor=move.by, channel=move.channel, data=change.data)
-    if has_ended and change.question.topic is not None:
-        later.write()
-        _end_followers(connection, move.question.ref, now)
-    ruling = change.question.ruling
-    if change.contradicts and ruling is not None:
-        later.write()
-        _contradict(connection, move, ruling.standing, now)
-    return moved_question(move, change)
-
-
-def _contradict(connection: sqlite3.Connection, move: Move, standing: str | None, now: int) -> None:
-    """End the standing answer that a question was a spot check of."""
-    place = {"workspace": move.question.workspace, "standing": standing}
-    for row in run(connection, "contradict", id=move.question.id, actor=move.by, now=now, **place):
-        ref = Ref(move.question.workspace, row["question_id"])
-        _log(
-            connection,
-            ref,
-            "revoked",
-            now,
-            actor=move.by,
-            data={"standing": standing, "question": move.question.id},
-        )
 
 
 def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection], int]:

@@ -55,7 +55,7 @@ async def _asked(ports: Backend, draft: Draft) -> Question:
 
 async def _end(ports: Backend, question: Question) -> None:
     [moved] = await ports.store.settle([answer_move(question, Responder("ana"), True)])
-    assert moved is not None
+    assert isinstance(moved, Question)
     await _route_all(ports, question.workspace)
 
 

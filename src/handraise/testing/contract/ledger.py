@@ -19,6 +19,7 @@ from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.identities import Role
 from handraise.model.lifecycle import answer_move, bring_in_move
+from handraise.model.move_decisions import Refused
 from handraise.model.people import Responder
 from handraise.model.questions import Question, Ref
 from handraise.model.seals import NOTHING_BEFORE, Hold, Rule, Seal, Signer
@@ -214,7 +215,9 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
         assert await ports.ledger.concerning(workspace, "ana") == ["q-1"]
         assert await ports.ledger.erase(workspace, ["q-1"], by="op") == ["q-1"]
         assert await ports.store.count_pending(workspace, "agent") == 0
-        assert await ports.store.settle([answer_move(question, Responder("ana"), "a")]) == [None]
+        assert isinstance(
+            (await ports.store.settle([answer_move(question, Responder("ana"), "a")]))[0], Refused
+        )
         assert await ports.store.find_by_key(workspace, "agent", "k") is None
         again = await _post(ports, workspace, "q-2", recipients=["ana"], key="k")
         assert again.id == "q-2"
@@ -338,7 +341,7 @@ class LedgerContract(WorkspaceEventCases, ContractFixtures):
     ) -> None:
         asked = [await _post(ports, workspace, f"q-{n}", recipients=["bo"]) for n in range(2)]
         moves = [bring_in_move(each, Responder("bo"), ["ana"]) for each in asked]
-        assert None not in await ports.store.settle(moves)
+        assert all(isinstance(each, Question) for each in await ports.store.settle(moves))
         await ports.store.settle([answer_move(asked[1], Responder("bo"), "a")])
         assert await ports.ledger.concerning(workspace, "ana") == ["q-0", "q-1"]
 
@@ -450,7 +453,7 @@ async def _answered(
     ports: Backend, workspace: str, question_id: str, **options: Unpack[QuestionOptions]
 ) -> None:
     question = await _post(ports, workspace, question_id, **options)
-    assert await ports.store.settle([answer_move(question, Responder("ana"), "a")]) != [None]
+    assert isinstance((await ports.store.settle([answer_move(question, Responder("ana"), "a")]))[0], Question)
 
 
 async def _final(ports: Backend, workspace: str, events: int) -> None:

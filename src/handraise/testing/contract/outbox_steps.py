@@ -64,7 +64,7 @@ async def ask(ports: Backend, workspace: str, question_id: str = "q-1", **option
 async def answer(ports: Backend, question: Question) -> None:
     """End a question with Ana's answer."""
     [moved] = await ports.store.settle([answer_move(question, Responder("ana"), True)])
-    assert moved is not None
+    assert isinstance(moved, Question)
 
 
 async def route(

@@ -47,7 +47,7 @@ class QueueCases(ContractFixtures):
         assert isinstance(second, Question)
         (refused,) = await store.insert([_draft(workspace, "q-3")], quota=2)
         assert isinstance(refused, QuotaExceeded)
-        assert await store.settle([answer_move(first, Responder("ana"), "a")]) != [None]
+        assert isinstance((await store.settle([answer_move(first, Responder("ana"), "a")]))[0], Question)
         (posted,) = await store.insert([_draft(workspace, "q-3")], quota=2)
         assert isinstance(posted, Question)
 
@@ -258,7 +258,7 @@ async def _post_one_of_each(store: Store, clock: ManualClock, workspace: str) ->
         [_draft(workspace, name, **(where | options)) for name, options in others.items()]
     )
     assert isinstance(turn, Question)
-    assert await store.settle([ask_back_move(turn, Responder("ana"), "Why?")]) != [None]
+    assert isinstance((await store.settle([ask_back_move(turn, Responder("ana"), "Why?")]))[0], Question)
 
 
 def _one_list_in_several_ways(workspace: str) -> list[Filter]:

@@ -26,6 +26,7 @@ from handraise.desks import desk_from_store
 from handraise.model.drafting import compose
 from handraise.model.events import EventKind
 from handraise.model.lifecycle import answer_move, attempt_move, decline_move, grant_move, withdraw_move
+from handraise.model.move_decisions import Refused
 from handraise.model.provenance import Provenance
 from handraise.model.statistics import Ending
 from handraise.model.validation import check_answer
@@ -347,9 +348,9 @@ class StoreContract(QueueCases, EndingCases):
                 opened[8], ana, "x", [Problem("", "does not fit")], provenance=Provenance(channel="web")
             ),
         ]
-        assert None not in await store.settle(moves)
+        assert all(isinstance(each, Question) for each in await store.settle(moves))
         (grant,) = await store.grants(workspace, after=None, limit=2)
-        assert None not in await store.settle([grant_move(opened[6], grant)])
+        assert all(isinstance(each, Question) for each in await store.settle([grant_move(opened[6], grant)]))
         declined = await _post(store, workspace, "r-0", form=pay)
         await store.settle([decline_move(declined, ana, provenance=Provenance(channel="mail"))])
         clock.advance(_HOUR / 2)
@@ -402,14 +403,14 @@ class StoreContract(QueueCases, EndingCases):
             answer_move(posted[1], Responder("ana"), approve),
         ]
         assert await store.join(posted[0].ref, by="agent", key="joined")
-        settled = await store.settle(answers)
+        settled = [each for each in await store.settle(answers) if isinstance(each, Question)]
         events = await _events(store, workspace, 6)
         endings = await store.endings(workspace, since=began, limit=9)
         clock.advance(30 * _DAY)
         await store.tidy(rest=_DAY, keep=None, limit=1_000_000)
         refs = [each.ref for each in posted]
         assert await store.read(refs) == [*settled, posted[2]]
-        assert await store.outcomes(refs) == {each.ref: each.outcome for each in settled if each}
+        assert await store.outcomes(refs) == {each.ref: each.outcome for each in settled}
         for key in ("a", "joined"):
             assert await store.find_by_key(workspace, "agent", key) == settled[0]
         assert not await store.join(posted[2].ref, by="agent", key="joined")
@@ -428,7 +429,7 @@ class StoreContract(QueueCases, EndingCases):
         page = await store.settled(Filter(workspace=workspace), after=None, limit=10)
         assert sorted(each.id for each in page.questions) == ["q-0", "q-1"]
         assert await store.endings(workspace, since=began, limit=9) == endings
-        assert await store.settle(answers) == [None, None]
+        assert all(isinstance(each, Refused) for each in await store.settle(answers))
         digest = approve["digest"]
         for request, is_given in (("r-1", True), ("r-2", False), ("r-1", True)):
             assert await store.consume(refs[1], digest=digest, by="agent", request=request) is is_given
@@ -468,7 +469,7 @@ class StoreContract(QueueCases, EndingCases):
         fresh = await _post(store, workspace, "q-4", key="a")
         assert fresh.id == "q-4"
         assert (await _post(store, workspace, "q-1")).status == "pending"
-        assert await store.settle([answer_move(waiting, Responder("ana"), "this")]) != [None]
+        assert isinstance((await store.settle([answer_move(waiting, Responder("ana"), "this")]))[0], Question)
 
     async def test_a_question_is_kept_for_as_long_as_its_grant_holds(
         self, store: Store, clock: ManualClock, workspace: str
@@ -477,7 +478,7 @@ class StoreContract(QueueCases, EndingCases):
         question = await _post(store, workspace, "q-1", form=form)
         approved = check_answer(form, {"decision": "approve", "scope": "always"})
         move = answer_move(question, Responder("ana"), approved, grant_id="g-1")
-        assert await store.settle([move]) != [None]
+        assert isinstance((await store.settle([move]))[0], Question)
         (grant,) = await store.grants(workspace, after=None, limit=10)
         for _ in range(2):
             clock.advance(_HOUR)

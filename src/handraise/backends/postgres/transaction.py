@@ -1,0 +1,40 @@
+"""A transaction in PostgreSQL, for statements that take many rows as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from handraise.backends.postgres.database import Run
+from handraise.backends.sql.rows import Row
+from handraise.backends.sql.transactions import Values
+from handraise.backends.sql_files import joined, load_statements
+
+STATEMENTS = load_statements("handraise.backends.postgres")
+
+
+class PostgresTransaction:
+    """Runs statements for many rows at once. See `handraise.backends.sql.transactions.Transaction`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def fetch_each(self, name: str, rows: Sequence[Values], /) -> Sequence[Row]:
+        """What a statement returns for these rows."""
+        if not rows:
+            return []
+        return await self._run(STATEMENTS[name], **dict(_columns(rows)))
+
+    async def write(self, rows: Mapping[str, Sequence[Values]], /) -> None:
+        """Run statements that return nothing, as one: they take one round trip."""
+        names = [name for name, each in rows.items() if each]
+        values = {f"{name}__{column}": values for name in names for column, values in _columns(rows[name])}
+        await self._run(joined(*(STATEMENTS[name] for name in names)), **values)
+
+
+def _columns(rows: Sequence[Values]) -> Iterable[tuple[str, list[Any] | None]]:
+    """The columns of rows. One that is null in all of them is one null: the driver takes that sooner than an array."""
+    for name in rows[0]:
+        column = [row[name] for row in rows]
+        is_empty = column[0] is None and column.count(None) == len(column)
+        yield name, None if is_empty else column
