@@ -43,6 +43,7 @@ SHARED = {
         "durability",
         "executor",
         "search_index",
+        "transaction",
     },
     "the same part of each chat service": {
         "api",

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from handraise import Approval, Confirm, Question, Responder
-from handraise.backends.sql import question_changes
+from handraise.backends.sql import decided_changes
 from handraise.desk_factory import open_backend
 from handraise.desks import Desk, desk_from_store
 from handraise.errors import AlreadySettled, PermissionDenied, Stopped
@@ -39,7 +39,7 @@ async def opened(postgres: str) -> AsyncIterator[tuple[Backend, Desk, str]]:
 @asynccontextmanager
 async def held_before_saving(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[asyncio.Event]:
     """Hold every change after it was decided; the event says that one was."""
-    save, decided, go_on = question_changes.save, asyncio.Event(), asyncio.Event()
+    save, decided, go_on = decided_changes.save, asyncio.Event(), asyncio.Event()
 
     async def held(*arguments: Any) -> None:
         decided.set()
@@ -47,7 +47,7 @@ async def held_before_saving(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[a
         await save(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(question_changes, "save", held)
+        patched.setattr(decided_changes, "save", held)
         try:
             yield decided
         finally:

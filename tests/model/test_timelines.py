@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handraise import Choice, Escalation, Open, Question, Status, Timeline
 from handraise.events import EventKind
-from handraise.model.lifecycle import next_step
+from handraise.model.due_changes import due_change
 from handraise.model.outcomes import Answered, Expired
 from handraise.model.timelines import (
     SHORTEST_GAP,
@@ -79,13 +79,13 @@ def test_a_timeline_is_stored_and_read_back_unchanged(timeline: Timeline, defaul
 def test_no_timeline_waits_for_ever() -> None:
     waiting = question(Timeline())
     assert (waiting.due_at, waiting.expires_at, waiting.timeline) == (None, None, None)
-    assert next_step(waiting, datetime.max.replace(tzinfo=UTC)) is None
+    assert due_change(waiting, datetime.max.replace(tzinfo=UTC)) is None
 
 
 def test_nothing_happens_before_it_is_due() -> None:
     early = START + HOUR - timedelta(microseconds=1)
-    assert next_step(question(FULL), early) is None
-    assert next_step(question(FULL), START + HOUR) is not None
+    assert due_change(question(FULL), early) is None
+    assert due_change(question(FULL), START + HOUR) is not None
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_a_late_sweep_does_every_deed_once_and_in_order_with_time_behind_each_un
     current, found = question(FULL, recipients=("ana",)), []
     end = START + 4 * HOUR
     now = end - late
-    while done := next_step(current, now):
-        current, kind = done
-        found.append(kind)
-        assert next_step(current, min(now + timedelta(minutes=9), end - timedelta(seconds=1))) is None
+    while done := due_change(current, now):
+        current = done.question
+        found.append(done.kind)
+        assert due_change(current, min(now + timedelta(minutes=9), end - timedelta(seconds=1))) is None
         now = max(now, min(now + timedelta(minutes=10), end))
     assert found == kinds
     assert (current.status, current.outcome) == (Status.EXPIRED, Expired(at=now))
@@ -119,9 +119,9 @@ def test_a_late_sweep_does_every_deed_once_and_in_order_with_time_behind_each_un
 def test_those_escalated_to_are_in_the_audience() -> None:
     current = question(FULL, recipients=("ana",))
     for hour in (1, 2):
-        done = next_step(current, START + hour * HOUR)
+        done = due_change(current, START + hour * HOUR)
         assert done is not None
-        current = done[0]
+        current = done.question
     assert current.audience == ("ana", "zoe", "group:leads")
 
 
@@ -134,17 +134,17 @@ def test_the_end_is_never_before_what_was_planned_and_no_deed_takes_the_chance_o
     current, before = question(timeline), None
     for span in sweeps:
         now = START + span
-        while done := next_step(current, now):
+        while done := due_change(current, now):
             place, due = current.steps_taken, current.due_at
             assert due is not None
-            if done[0].outcome is not None:
+            if done.question.outcome is not None:
                 assert (current.expires_at, now >= due) == (START + spans[-1], True)
                 return
             assert due >= START + current.steps[place].after
             if before is not None:
                 gap = current.steps[place].after - current.steps[place - 1].after
                 assert now - before >= min(gap, SHORTEST_GAP)
-            current, before = done[0], now
+            current, before = done.question, now
             if current.due_at is not None and current.expires_at is not None:
                 assert current.due_at <= current.expires_at
 
@@ -152,24 +152,24 @@ def test_the_end_is_never_before_what_was_planned_and_no_deed_takes_the_chance_o
 def test_reminders_and_escalations_alone_leave_it_pending() -> None:
     current, now = question(replace(FULL, expire=None)), START + timedelta(days=9)
     while current.due_at is not None:
-        done = next_step(current, now)
+        done = due_change(current, now)
         assert done is not None
-        current, now = done[0], now + HOUR
+        current, now = done.question, now + HOUR
     assert (current.status, current.steps_taken, current.expires_at) == (Status.PENDING, 3, None)
 
 
 def test_a_default_is_recorded_as_one() -> None:
-    done = next_step(question(Timeline(expire=HOUR, default="b")), START + HOUR)
+    done = due_change(question(Timeline(expire=HOUR, default="b")), START + HOUR)
     assert done is not None
-    current, kind = done
-    assert (current.status, kind) == (Status.ANSWERED, EventKind.ANSWERED)
+    current = done.question
+    assert (current.status, done.kind) == (Status.ANSWERED, EventKind.ANSWERED)
     assert current.outcome == Answered(value="b", at=START + HOUR, source="default")
     assert "its time ran out" in str(current.outcome)
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PENDING])
 def test_the_clock_does_nothing_to_a_settled_question(status: Status) -> None:
-    assert next_step(question(FULL, status=status), START + timedelta(days=9)) is None
+    assert due_change(question(FULL, status=status), START + timedelta(days=9)) is None
 
 
 def test_spans_count_from_the_asking() -> None:

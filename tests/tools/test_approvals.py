@@ -263,7 +263,7 @@ async def test_a_lost_database_never_means_approved() -> None:
     async with open_desk("memory:") as desk:
         pay = requires_approval(desk)(ledger.pay)
 
-        async def lost(*_: Any, **__: Any) -> bool:
+        async def lost(ref: Ref, use: Use) -> UseRefused:  # noqa: ARG001
             raise StoreUnavailable("gone")
 
         assert isinstance(desk, LocalDesk)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import TypeVar
+from contextlib import suppress
+from dataclasses import replace
 
 from handraise.desk.question_access import QuestionAccess
+from handraise.model.approval_uses import Use, UseRefusal, UseRefused
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadyReported,
@@ -18,9 +18,10 @@ from handraise.model.errors import (
     NotApproved,
     NothingToReport,
     PermissionDenied,
+    QuestionNotFound,
     ReceiptRefused,
+    Stopped,
 )
-from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.json_values import JsonValue
 from handraise.model.outcomes import Answered
@@ -28,11 +29,14 @@ from handraise.model.people import Responder, responder_of
 from handraise.model.problems import HandraiseError, Problem
 from handraise.model.provenance import check_texts
 from handraise.model.questions import Question
-from handraise.model.receipts import RECEIPT_USE, Receipt, receipt_of, receipt_use_problem
-from handraise.model.replay import says_approved
+from handraise.model.receipts import (
+    RECEIPT_USE,
+    Receipt,
+    UsableApproval,
+    receipt_of,
+    receipt_use_problem,
+)
 from handraise.model.report_validation import check_report
-
-T = TypeVar("T")
 
 
 class ApprovalUse(QuestionAccess):
@@ -48,11 +52,7 @@ class ApprovalUse(QuestionAccess):
 
     async def _consume(self, question_id: str, request: str) -> Action:
         question, action = await self._approved(question_id)
-        consume = partial(
-            self._engine.store.consume, question.ref, digest=action.digest, by=self._asker, request=request
-        )
-        if not await self._while_allowed(question, consume):
-            raise await self._why_not_used(question, action)
+        await self._use(question, action, request)
         self._engine.notify_feed(self._workspace)
         return action
 
@@ -62,10 +62,7 @@ class ApprovalUse(QuestionAccess):
         if signer is None:
             raise NoReceiptKey
         question, action = await self._approved(question_id)
-        find = partial(self._engine.store.find_usable, question.ref, digest=action.digest, by=self._asker)
-        approval = await self._while_allowed(question, find)
-        if approval is None:
-            raise await self._why_not_used(question, action)
+        approval = await self._use(question, action, None)
         return signer.sign(receipt_of(question, await self.history(question_id), approval))
 
     async def use_receipt(self, receipt: Receipt, *, use_id: str) -> None:
@@ -73,11 +70,11 @@ class ApprovalUse(QuestionAccess):
         question, action = await self._approved(receipt.question_id)
         if action.digest != receipt.digest:
             raise ReceiptRefused("another action was approved")
-        find = partial(self._engine.store.find_usable, question.ref, digest=action.digest, by=self._asker)
-        approval = await self._while_allowed(question, find)
         # If it is used already, this may be the same use again, which is answered as before.
-        if approval is not None and receipt.expires_at <= approval.now:
-            raise ReceiptRefused("it has expired. The agent can get a new one")
+        with suppress(AlreadyConsumed):
+            approval = await self._use(question, action, None)
+            if receipt.expires_at <= approval.now:
+                raise ReceiptRefused("it has expired. The agent can get a new one")
         await self._consume(question.id, f"{RECEIPT_USE}{use_id}")
 
     async def _approved(self, question_id: str) -> tuple[Question, Action]:
@@ -95,21 +92,23 @@ class ApprovalUse(QuestionAccess):
             raise NotApproved(question_id, question.outcome, "the stored action is not the one approved")
         return question, decision.action
 
-    async def _while_allowed(self, question: Question, call: Callable[..., Awaitable[T]]) -> T:
-        """Call the store about an approval. If a rule gave it, the policy must still allow it."""
-        if not isinstance(question.outcome, Answered) or question.outcome.source != "policy":
-            return await call()
-        policies = self._engine.policies
-        if result := await call(decided_by=await policies.still_allows(question)):
-            return result
-        policies.forget(question.workspace)  # this process may have had an older version
-        return await call(decided_by=await policies.still_allows(question))
-
-    async def _why_not_used(self, question: Question, action: Action) -> HandraiseError:
-        await self._check_stops(question)
-        # If it is no longer stored, nobody has consumed it.
-        stored, history = await self.get(question.id), await self.history(question.id)
-        return _why_not_used(stored, history, action.digest)
+    async def _use(self, question: Question, action: Action, request: str | None) -> UsableApproval:
+        """Use an approval up, or without a request only check that it can be; raises why it cannot."""
+        consume, ref = self._engine.store.consume, question.ref
+        use = Use(by=self._asker, digest=action.digest, request=request)
+        if isinstance(question.outcome, Answered) and question.outcome.source == "policy":
+            policies = self._engine.policies
+            used = await consume(ref, replace(use, decided_by=await policies.still_allows(question)))
+            if isinstance(used, UseRefused) and used.why is UseRefusal.POLICY_CHANGED:
+                policies.forget(question.workspace)  # this process may have had an older version
+                used = await consume(ref, replace(use, decided_by=await policies.still_allows(question)))
+        else:
+            used = await consume(ref, use)
+        if used is None:
+            raise QuestionNotFound(question.id, question.workspace)
+        if isinstance(used, UseRefused):
+            raise _error_of(used)
+        return used
 
     async def take_back(
         self, question_id: str, *, by: str | Responder, reason: str | None = None
@@ -164,19 +163,25 @@ def _why_nothing_came_of(question: Question) -> str:
     return "the action was denied"
 
 
-def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> HandraiseError:
-    """Why the store did not return an action that was approved."""
-    if question.consumed_at is not None:
-        return AlreadyConsumed(question.id, question.report)
-    if question.taken_back_at is not None:
-        return ApprovalTakenBack(question.id, question.outcome, "it was taken back")
-    if not says_approved(history, digest):
-        why = "its history does not say that this was approved: somebody changed the store"
-        return NotApproved(question.id, question.outcome, why)
-    if isinstance(question.outcome, Answered) and question.outcome.source == "grant":
-        why = "its grant has ended, or the person who gave the grant may no longer decide this"
-    elif isinstance(question.outcome, Answered) and question.outcome.source == "policy":
-        why = "the policy no longer allows it"
-    else:
-        why = "it was not used in time"
+def _error_of(refused: UseRefused) -> HandraiseError:
+    """Why the store did not let an approval be used."""
+    question = refused.question
+    match refused.why:
+        case UseRefusal.STOPPED if refused.stop is not None:
+            return Stopped(refused.stop)
+        case UseRefusal.USED:
+            return AlreadyConsumed(question.id, question.report)
+        case UseRefusal.TAKEN_BACK:
+            return ApprovalTakenBack(question.id, question.outcome, "it was taken back")
+        case UseRefusal.HISTORY_DIFFERS:
+            why = "its history does not say that this was approved: somebody changed the store"
+            return NotApproved(question.id, question.outcome, why)
+        case UseRefusal.LAPSED:
+            why = "it was not used in time"
+        case UseRefusal.GRANT_ENDED:
+            why = "its grant has ended, or the person who gave the grant may no longer decide this"
+        case UseRefusal.POLICY_CHANGED:
+            why = "the policy no longer allows it"
+        case _:
+            return NotApproved(question.id, question.outcome, "the stored action is not the one approved")
     return ApprovalLapsed(question.id, question.outcome, f"{why}. Ask again")

@@ -141,11 +141,6 @@ class QuestionAccess(Desk):
             return ()
         return [each.ref for each in await self._engine.store.followers(move.question.ref, limit=_FOLLOWERS)]
 
-    async def _check_stops(self, question: Question) -> None:
-        """Raise `Stopped` if a stop covers a question, which is why the store refused something."""
-        if stop := await self._engine.store.covering_stop(question):
-            raise Stopped(stop)
-
     def _notify_moved(self, moved: Question) -> Question:
         """Notify waits and followers of a moved question; return it with its URL."""
         engine = self._shared

@@ -7,7 +7,8 @@ pending ──attempt─▶ pending, or exhausted after `max_attempts`
 pending ──ask back, note, reply─▶ pending, with one more message in its thread
 pending ──take, release, bring in, hand over, set aside, put back─▶ pending
 
-Every store decides by `handraise.model.move_decisions.decide`, which calls `transition`.
+Every store decides moves by `handraise.model.move_decisions.decide`, which calls `transition`. What the clock changes is in
+`handraise.model.due_changes`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,11 @@ from handraise.model.events import EventKind
 from handraise.model.forms import AnyForm, Approval, Scope
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json, digest
-from handraise.model.outcomes import Answered, Declined, Outcome, Returned, Status, outcome_of
+from handraise.model.outcomes import Status, outcome_of
 from handraise.model.people import Responder, may_respond
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import UNKNOWN, Provenance
 from handraise.model.questions import Aside, Draft, Question, Vote
-from handraise.model.rulings import POLICY
 from handraise.model.validation import check_answer
 
 MoveKind = Literal[
@@ -59,12 +59,6 @@ OF_ASKERS = frozenset({"withdraw", "withdraw_for", "reply", "grant"})
 """The moves that no person makes."""
 TAKEN_FOR = timedelta(minutes=10)
 """For how long somebody who takes a question is shown as working on it."""
-
-ORPHAN_RECORD: Mapping[str, Json] = {
-    "by": f"{POLICY}close_orphans",
-    "reason": "Nobody was waiting for the answer any more.",
-}
-"""How a question ends that the policy closes because nothing was heard of its asker."""
 
 DECLINED_BALLOT = "declined"
 RETURNED_BALLOT = "returned"
@@ -492,64 +486,12 @@ def is_open(question: Question, now: datetime) -> bool:
     return question.status is Status.PENDING and (question.expires_at is None or question.expires_at > now)
 
 
-def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] | None:
-    """Return the question after its next due step and the kind of its event, or None if nothing is due."""
-    if question.due_at is None or question.due_at > now:
-        return None
-    # At its end, the steps that nobody took in time are left out.
-    step = question.next_step if is_open(question, now) else question.steps[-1]
-    later = replace(question, steps_taken=question.steps_taken + 1, stepped_at=now)
-    match step.do:
-        case "remind":
-            return later, EventKind.REMINDED
-        case "escalate":
-            return later, EventKind.ESCALATED
-        case "expire":
-            return _ended(question, Status.EXPIRED, {}, now), EventKind.EXPIRED
-        case "default":
-            return _ended(question, Status.ANSWERED, step.record or {}, now), EventKind.ANSWERED
-
-
-def expire(question: Question, now: datetime) -> tuple[Question, EventKind]:
-    """Return the question as expired, as a recovery does with questions that are too old."""
-    return _ended(question, Status.EXPIRED, {}, now), EventKind.EXPIRED
-
-
-def close_orphan(question: Question, now: datetime) -> tuple[Question, EventKind] | None:
-    """Return the question as withdrawn by the policy, or None if it is not time, or the clock ends it otherwise."""
-    if question.closes_at is None or question.closes_at > now or not is_open(question, now):
-        return None
-    return _ended(question, Status.WITHDRAWN, dict(ORPHAN_RECORD), now), EventKind.WITHDRAWN
-
-
-def beat(question: Question, asker: str, now: datetime) -> Question | None:
-    """Return the question after a sign of its asker, or None if that means nothing: it has ended, or has no heartbeat.
-
-    A sign that comes soon after the last one changes nothing, so that it need not be stored.
-    """
-    if question.asker != asker or question.unheard_from is None or question.heard_at is None:
-        return None
-    is_soon = now - question.heard_at < timedelta(seconds=(question.heartbeat or 0) / 10)
-    return question if is_soon else replace(question, heard_at=now)
-
-
-def is_shared(outcome: Outcome) -> bool:
-    """Whether the outcome of a question also ends those that follow it: a person has decided."""
-    return isinstance(outcome, (Declined, Returned)) or (
-        isinstance(outcome, Answered) and outcome.source == "person"
-    )
-
-
-def shared_record(ended: Question, record: dict[str, Json]) -> dict[str, Json]:
-    """The record with which questions end that follow one; `record` is that of the one that has ended."""
-    return {**record, "source": "shared", "question": ended.id}
-
-
 def _settled(question: Question, status: Status, move: Move, now: datetime) -> tuple[Question, EventKind]:
-    return _ended(question, status, move.record, now), EventKind(status.value)
+    return ended_as(question, status, move.record, now), EventKind(status.value)
 
 
-def _ended(question: Question, status: Status, record: dict[str, Json], now: datetime) -> Question:
+def ended_as(question: Question, status: Status, record: dict[str, Json], now: datetime) -> Question:
+    """The question after it has ended like this."""
     return replace(question, status=status, outcome=outcome_of(status, now, record))
 
 

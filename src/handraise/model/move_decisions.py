@@ -13,7 +13,7 @@ from typing import NamedTuple
 from handraise.model.agreement import newly_asked
 from handraise.model.events import EventKind
 from handraise.model.grants import Grant
-from handraise.model.inbox_rows import InboxRow, changed_rows
+from handraise.model.inbox_entries import InboxEntry, changed_entries
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import OF_ASKERS, VOTES, Move, Refusal, is_open, transition
 from handraise.model.outcomes import Answered, Status
@@ -72,19 +72,20 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What changes in a question: the question itself, its rows in the inbox that differ, and the event that says so.
+    """What changes in a question: the question itself, its entries in the inbox that differ, and the event that says so.
 
-    If the question has ended, `data` is the record of its outcome, and it leaves the inbox. `ballots` are all votes that
+    If the question has ended, `data` is the record of its outcome, and it leaves the inbox. Without a `kind`, there is no
+    event, because nobody has to know. `ballots` are all votes that
     were ever given, if there are any. `grant` is remembered with the right of its giver. `contradicts` is the standing
     answer whose spot check was answered differently, and `suspends` is the rule that one was denied of.
     """
 
     question: Question
-    kind: EventKind
+    kind: EventKind | None
     data: dict[str, Json] = field(default_factory=dict, repr=False)
     by: str | None = None
     channel: str | None = None
-    inbox: Sequence[InboxRow] = ()
+    inbox: Sequence[InboxEntry] = ()
     ballots: Mapping[str, Ballot] = field(default_factory=dict)
     grant: tuple[Grant, Right] | None = None
     suspends: str | None = None
@@ -113,7 +114,9 @@ def decide(question: Question, move: Move, facts: Facts) -> Change | Refused:
     def counts(vote: Vote) -> bool:
         ballot = facts.ballots[vote.by]
         is_outdated = ballot.seen is not None and ballot.seen < question.replied
-        return not is_outdated and _is_still_right(question, vote.by, ballot.right, facts)
+        return not is_outdated and is_still_right(
+            question, vote.by, ballot.right, known=facts.known, disabled=facts.disabled
+        )
 
     def groups_of(voter: str) -> Collection[str]:
         vouched = move.responder.groups if voter == move.by else facts.ballots[voter].right.groups
@@ -138,7 +141,7 @@ def decide(question: Question, move: Move, facts: Facts) -> Change | Refused:
         data=data,
         by=move.by,
         channel=move.channel,
-        inbox=() if has_ended else changed_rows(question, after),
+        inbox=() if has_ended else changed_entries(question, after),
         ballots=ballots,
         grant=_new_grant(after, move, facts),
         suspends=ruling.checked if ruling is not None and has_ended and move.negative else None,
@@ -146,11 +149,18 @@ def decide(question: Question, move: Move, facts: Facts) -> Change | Refused:
     )
 
 
-def _is_still_right(question: Question, person: str, right: Right, facts: Facts) -> bool:
+def is_still_right(
+    question: Question,
+    person: str,
+    right: Right,
+    *,
+    known: Mapping[str, frozenset[str]],
+    disabled: Collection[str],
+) -> bool:
     """Whether somebody who voted, or gave a grant, by this right may still answer the question."""
     given = Responder(person, right.groups)
-    return person not in facts.disabled and still_may_respond(
-        question, given, backed=right.backed, known=facts.known.get(person)
+    return person not in disabled and still_may_respond(
+        question, given, backed=right.backed, known=known.get(person)
     )
 
 
@@ -165,7 +175,7 @@ def _grant_holds(question: Question, facts: Facts) -> bool:
     return (
         grant.asker == question.asker
         and grant.holds(facts.now, question.conversation)
-        and _is_still_right(question, grant.granted_by, right, facts)
+        and is_still_right(question, grant.granted_by, right, known=facts.known, disabled=facts.disabled)
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from handraise.model.events import Event, EventKind
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.people import GROUP
@@ -26,17 +25,6 @@ _CHECKED = ("asker", "recipients", "steps", "quorum", "needs", "ruling", "replie
 _WITH_DATA = frozenset({"asked", "voted", "reported", "brought_in", "handed_over"})
 """Other kinds of events whose data is checked."""
 _OF_APPROVALS = frozenset({"consumed", "taken_back"})
-
-
-def says_approved(history: Sequence[Event], digest: str) -> bool:
-    """Whether a question ended once, with an approval of the action of this digest."""
-    match [event for event in history if event.kind in ENDINGS]:
-        case [
-            Event(kind=EventKind.ANSWERED, data={"value": {"decision": "approve", "digest": str(approved)}})
-        ]:
-            return approved == digest
-        case _:
-            return False
 
 
 def row_record(question: Question) -> dict[str, Json]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
+from handraise.model.approval_uses import Use, UseRefused
 from handraise.model.errors import KeyConflict, PolicyChanged, QuotaExceeded, Stopped
 from handraise.model.events import Event, EventKind
 from handraise.model.grants import Grant
@@ -20,7 +21,6 @@ from handraise.model.people import Responder
 from handraise.model.problems import InvalidQuestion
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
-from handraise.model.rulings import Ruling
 from handraise.model.search_words import SearchQuery
 from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
@@ -415,29 +415,12 @@ class Store(Protocol):
         """The oldest stop that covers a question now, or None."""
         ...
 
-    async def consume(
-        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
-    ) -> bool:
-        """Consume the approval of an action, with one event; False if there is none to consume.
+    async def consume(self, ref: Ref, use: Use) -> UsableApproval | UseRefused | None:
+        """Use up the approval of an action, with one event, as `check_use` decides while the question is locked.
 
-        One conditional statement: the question is answered with an approval of exactly this digest, was asked
-        by `by`, and has been neither consumed nor taken back; its `valid_for` is not over; and if it was
-        answered by a grant, the grant is valid now, and its giver may answer the question; and if it was
-        answered by the policy, `decided_by` is a ruling of its latest version, by a rule that is not
-        suspended; and no stop covers the question. Its history must
-        agree: it ended once, with an approval of this digest. Of any number of requests one gets True. That
-        request is stored in the event and gets True again each time it is repeated, which changes nothing, unless
-        a stop covers the question.
-        """
-        ...
-
-    async def find_usable(
-        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
-    ) -> UsableApproval | None:
-        """The approval that `consume` with the same arguments would use up now, or None if it would not.
-
-        One statement, with the conditions of `consume`; it changes nothing. The approval ends by itself when its
-        `valid_for` or its grant does.
+        Of any number of requests one uses it. That request is stored in the event, and may use it again each time it is
+        repeated, which changes nothing, unless a stop covers the question. Without a request, this only says until when
+        the approval can be used. None if there is no such question.
         """
         ...
 
@@ -459,20 +442,14 @@ class Store(Protocol):
         ...
 
     async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
-        """Take an approval back, with one event; False if that is not possible, or was done before.
+        """Take an approval back, with one event, as `can_be_taken_back` says; False if that is not possible.
 
-        One conditional statement: the question is answered with an approval that has been neither consumed nor taken
-        back, and `by` is one of those who gave it, or an administrator of the directory, as in `may_take_back`. Of a
-        call of this and one of `consume`, one gets True.
+        Of a call of this and one of `consume`, one succeeds.
         """
         ...
 
     async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
-        """Record what came of an answer, with one event; False if that is not possible, or was done before.
-
-        One conditional statement: the question is answered, was asked by `by`, and has no report; if it is an
-        approval, it was consumed. Of any number of concurrent callers, one gets True.
-        """
+        """Record what came of an answer, with one event, as `can_be_reported` says; False if that is not possible."""
         ...
 
     async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:

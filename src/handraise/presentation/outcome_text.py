@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from handraise.model.due_changes import ORPHAN_RECORD
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import ORPHAN_RECORD
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Returned, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible

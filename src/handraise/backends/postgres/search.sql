@@ -56,10 +56,7 @@ page as materialized (
 edge as (
     select candidate.id as edge from candidate where candidate.place = :looked::integer
 )
-select page.*, edge.edge, page.status = 'pending'
-    and handraise.next_due_at(
-        page.asked_at, page.stepped_at, page.steps, page.steps_taken, page.asked_back, page.follows, page.expires_at
-    ) <= coalesce(:now::timestamptz, now()) as overdue
+select page.*, edge.edge, coalesce(:now::timestamptz, now()) as now
 from (select) as one
 left join page on true
 left join edge on true

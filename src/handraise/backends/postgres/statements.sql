@@ -160,27 +160,6 @@ opened as (
     from posted, jsonb_array_elements_text(added) as recipient
     where status = 'pending' and not recipients ? recipient
 ),
--- What a new question replaces is withdrawn if it is open. An archived one keeps no link to the new one.
-replaced as (
-    update handraise.questions as q
-    set (replaced_by, status, settled_at, outcome) = (
-        select
-            p.id,
-            case when o.is_open then 'withdrawn' else q.status end,
-            case when o.is_open then p.asked_at else q.settled_at end,
-            case when o.is_open then json_build_object('by', q.asker, 'replaced_by', p.id) else q.outcome end
-        from (select q.status = 'pending' and (q.expires_at is null or q.expires_at > p.asked_at)) as o (is_open)
-    )
-    from posted as p
-    where p.replaces is not null and q.workspace = p.workspace and q.id = p.replaces and q.asker = p.asker
-        and q.replaced_by is null
-    returning q.workspace, q.id, q.asker, q.status, q.outcome, p.asked_at as at, p.id as replaced_by
-),
-closed as (
-    delete from handraise.inbox as i
-    using replaced
-    where replaced.status <> 'pending' and i.workspace = replaced.workspace and i.question_id = replaced.id
-),
 -- A key is taken here, where `join` takes it too: of the two at once, the later one finds it taken, and is repeated.
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, data, key)
@@ -192,17 +171,6 @@ logged as (
         from posted
         union all
         select 2, asked_at, workspace, id, status, outcome ->> 'by', outcome::jsonb, null from posted where status <> 'pending'
-        union all
-        select
-            3, at, workspace, id,
-            case when outcome ->> 'replaced_by' = replaced_by then 'withdrawn' else 'replaced' end,
-            asker,
-            case
-                when outcome ->> 'replaced_by' = replaced_by then outcome::jsonb
-                else jsonb_build_object('replaced_by', replaced_by)
-            end,
-            null
-        from replaced
     ) as happened
     order by place
 )
@@ -272,7 +240,9 @@ from unnest(:workspace::text[], :group_name::text[]) as t (workspace, group_name
 
 -- name: rights
 -- Of these people those whom the directory knows, with their groups.
-select p.workspace, p.id, p.disabled_at is not null as is_disabled, handraise.groups_of(p.workspace, p.id)::text as groups
+select
+    p.workspace, p.id, p.role, p.disabled_at is not null as is_disabled,
+    handraise.groups_of(p.workspace, p.id)::text as groups
 from unnest(:workspace::text[], :person::text[]) as t (workspace, person)
 join handraise.people as p on p.workspace = t.workspace and p.id = t.person;
 
@@ -299,14 +269,15 @@ set
     status = t.status, settled_at = case when t.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
     outcome = t.outcome::json, attempts = t.attempts, thread = t.thread, asked_back = t.asked_back, replied = t.replied,
     votes = t.votes::jsonb, voters = coalesce(t.voters::jsonb, q.voters), missing = t.missing::jsonb,
-    added = t.added::jsonb, aside = t.aside::jsonb, taken_by = t.taken_by, taken_until = t.taken_until
+    added = t.added::jsonb, aside = t.aside::jsonb, taken_by = t.taken_by, taken_until = t.taken_until,
+    steps_taken = t.steps_taken, stepped_at = t.stepped_at, follows = t.follows
 from unnest(
     :workspace::text[], :id::text[], :status::text[], :outcome::text[], :attempts::int[], :thread::int[],
     :asked_back::int[], :replied::int[], :votes::text[], :voters::text[], :missing::text[], :added::text[], :aside::text[],
-    :taken_by::text[], :taken_until::timestamptz[]
+    :taken_by::text[], :taken_until::timestamptz[], :steps_taken::int[], :stepped_at::timestamptz[], :follows::text[]
 ) as t (
     workspace, id, status, outcome, attempts, thread, asked_back, replied, votes, voters, missing, added, aside, taken_by,
-    taken_until
+    taken_until, steps_taken, stepped_at, follows
 )
 where q.workspace = t.workspace and q.id = t.id;
 
@@ -320,20 +291,24 @@ where i.workspace = t.workspace and i.question_id = t.id;
 -- Store rows of the inbox. A new one has what never changes from the main row of its question.
 insert into handraise.inbox as i (
     due_at, asked_at, taken_until, urgency, likeness, step, main, open, takes_votes, workspace, question_id, recipient, asker,
-    conversation, kind, tool, taken_by, aside
+    conversation, kind, tool, taken_by, aside, topic_key, follows
 )
 select
     t.due_at, f.asked_at, t.taken_until, t.urgency, f.likeness, t.step, t.main, t.open, f.takes_votes, f.workspace,
-    f.question_id, t.recipient, f.asker, f.conversation, f.kind, f.tool, t.taken_by, t.aside::jsonb
+    f.question_id, t.recipient, f.asker, f.conversation, f.kind, f.tool, t.taken_by, t.aside::jsonb, t.topic_key, t.follows
 from unnest(
     :workspace::text[], :id::text[], :recipient::text[], :main::bool[], :open::bool[], :step::int[], :urgency::bigint[],
-    :due_at::timestamptz[], :taken_by::text[], :taken_until::timestamptz[], :aside::text[]
-) as t (workspace, id, recipient, main, open, step, urgency, due_at, taken_by, taken_until, aside)
+    :due_at::timestamptz[], :taken_by::text[], :taken_until::timestamptz[], :aside::text[], :topic_key::text[],
+    :follows::text[]
+) as t (
+    workspace, id, recipient, main, open, step, urgency, due_at, taken_by, taken_until, aside, topic_key, follows
+)
 join handraise.inbox as f on f.workspace = t.workspace and f.question_id = t.id and f.main
 on conflict (workspace, question_id, recipient) do update
 set
     open = excluded.open, step = excluded.step, urgency = excluded.urgency, due_at = excluded.due_at,
-    aside = excluded.aside, taken_by = excluded.taken_by, taken_until = excluded.taken_until;
+    aside = excluded.aside, taken_by = excluded.taken_by, taken_until = excluded.taken_until,
+    topic_key = excluded.topic_key, follows = excluded.follows;
 
 -- name: add_events
 -- Store events, in this order.
@@ -375,156 +350,66 @@ set revoked_at = coalesce(:now::timestamptz, now()), revoked_by = t.actor, contr
 from unnest(:workspace::text[], :standing::text[], :actor::text[], :id::text[]) as t (workspace, standing, actor, id)
 where s.workspace = t.workspace and s.id = t.standing;
 
--- name: consume
--- Use up an approval: if several try at once, only one gets a row.
--- The time that counts is that at which the question is locked, not that at which the wait for it began.
-with held as materialized (
-    select q.id from handraise.questions as q where q.workspace = :workspace and q.id = :id for no key update
-),
-locked as materialized (
-    select held.id, coalesce(:now::timestamptz, clock_timestamp()) as at from held
-),
-used as (
-    update handraise.questions
-    set consumed_at = coalesce(:now::timestamptz, now())
-    from locked
-    where workspace = :workspace and questions.id = :id and status = 'answered' and consumed_at is null
-        and taken_back_at is null and asker = :actor
-        and outcome -> 'value' ->> 'decision' = 'approve' and outcome -> 'value' ->> 'digest' = :digest
-        -- The sealed history says so too.
-        and (
-            select bool_and(coalesce(
-                e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
-                and e.data -> 'value' ->> 'digest' = :digest,
-                false
-            ))
-            from handraise.events as e
-            where e.workspace = :workspace and e.question_id = :id
-                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
-        )
-        and handraise.is_good(
-            workspace, form, outcome, settled_at, handraise.audience(recipients, steps, steps_taken, added), locked.at
-        )
-        and (outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(workspace, :policy_version, :rule))
-        and not exists (select from handraise.stops_of(questions.workspace, questions.asker, questions.form))
-    returning workspace, questions.id, consumed_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select
-        consumed_at, workspace, id, 'consumed', :actor,
-        jsonb_build_object('digest', :digest::text, 'request', :request::text)
-    from used
-)
-select id from used;
+-- name: lock_settled
+-- A question that may have ended, locked.
+select q.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:workspace::text[], :id::text[]) as t (workspace, id)
+cross join lateral (
+    select s.* from handraise.questions as s where s.workspace = t.workspace and s.id = t.id for no key update
+) as q;
 
--- name: consume_archived
--- The same if the question has been archived.
-with held as materialized (
-    select a.workspace, a.id, a.settled_at
-    from handraise.archive_index as x
-    join handraise.archive as a on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
-    where x.workspace = :workspace and x.id = :id
-    for no key update of a
-),
-locked as materialized (
-    select held.*, coalesce(:now::timestamptz, clock_timestamp()) as at from held
-),
-used as (
-    update handraise.archive as a
-    set consumed_at = coalesce(:now::timestamptz, now())
-    from locked
-    where a.workspace = locked.workspace and a.id = locked.id and a.settled_at = locked.settled_at
-        and a.status = 'answered' and a.consumed_at is null and a.taken_back_at is null and a.asker = :actor
-        and a.outcome -> 'value' ->> 'decision' = 'approve' and a.outcome -> 'value' ->> 'digest' = :digest
-        and (
-            select bool_and(coalesce(
-                e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
-                and e.data -> 'value' ->> 'digest' = :digest,
-                false
-            ))
-            from handraise.events as e
-            where e.workspace = :workspace and e.question_id = :id
-                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
-        )
-        and handraise.is_good(
-            a.workspace, a.form, a.outcome, a.settled_at,
-            handraise.audience(a.recipients, a.steps, a.steps_taken, a.added), locked.at
-        )
-        and (
-            a.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(a.workspace, :policy_version, :rule)
-        )
-        and not exists (select from handraise.stops_of(a.workspace, a.asker, a.form))
-    returning a.workspace, a.id, a.consumed_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select
-        consumed_at, workspace, id, 'consumed', :actor,
-        jsonb_build_object('digest', :digest::text, 'request', :request::text)
-    from used
-)
-select id from used;
-
--- name: consumed_by
--- A row if this same request used up the approval before, and is now repeated, and nothing stops it.
-select e.number
-from handraise.events as e
-where e.workspace = :workspace and e.question_id = :id and e.kind = 'consumed' and e.actor = :actor
-    and e.data ->> 'digest' = :digest and e.data ->> 'request' = :request
-    and not exists (
-        select
-        from (
-            select q.form from handraise.questions as q where q.workspace = :workspace and q.id = :id
-            union all
-            select a.form
-            from handraise.archive_index as x
-            join handraise.archive as a
-                on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
-            where x.workspace = :workspace and x.id = :id
-        ) as asked,
-        handraise.stops_of(:workspace, :actor, asked.form)
-    );
-
--- name: find_usable
--- A row if `consume` would use up the approval now: what time it is, and when the approval ends by itself, if it does.
+-- name: use_facts
+-- What the use of an approval depends on, and the time: that at which its question is locked, not that at which the wait for
+-- it began.
 select
-    coalesce(:now::timestamptz, now()) as now,
-    least(q.settled_at + (q.form ->> 'valid_for')::float8 * interval '1 second', g.expires_at) as ends
-from (
-    select
-        u.workspace, u.asker, u.status, u.form, u.outcome, u.settled_at, u.consumed_at, u.taken_back_at, u.recipients,
-        u.steps, u.steps_taken, u.added
-    from handraise.questions as u
-    where u.workspace = :workspace and u.id = :id
-    union all
-    select
-        a.workspace, a.asker, a.status, a.form, a.outcome, a.settled_at, a.consumed_at, a.taken_back_at, a.recipients,
-        a.steps, a.steps_taken, a.added
-    from handraise.archive_index as x
-    join handraise.archive as a on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
-    where x.workspace = :workspace and x.id = :id
-) as q
-left join handraise.grants as g
-    on g.workspace = :workspace and g.id = q.outcome ->> 'grant' and q.outcome ->> 'source' = 'grant'
-where q.status = 'answered' and q.asker = :actor and q.consumed_at is null and q.taken_back_at is null
-    and q.outcome -> 'value' ->> 'decision' = 'approve' and q.outcome -> 'value' ->> 'digest' = :digest
-    and (
-        select bool_and(coalesce(
-            e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
-            and e.data -> 'value' ->> 'digest' = :digest,
-            false
-        ))
+    coalesce(:now::timestamptz, clock_timestamp()) as now, q.outcome,
+    (
+        select json_agg(json_build_object('kind', e.kind, 'data', e.data))::text
         from handraise.events as e
-        where e.workspace = :workspace and e.question_id = :id
-            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
-    )
-    and handraise.is_good(
-        q.workspace, q.form, q.outcome, q.settled_at, handraise.audience(q.recipients, q.steps, q.steps_taken, q.added),
-        coalesce(:now::timestamptz, now())
-    )
-    and (q.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(q.workspace, :policy_version, :rule))
-    and not exists (select from handraise.stops_of(q.workspace, q.asker, q.form));
+        where e.workspace = q.workspace and e.question_id = q.id and e.kind = any (array(select json_array_elements_text(t.kinds::json)))
+    ) as endings,
+    (
+        select json_agg(json_build_object(
+            'workspace', s.workspace, 'id', s.id, 'agent', s.agent, 'tool', s.tool, 'why', s.why, 'actor', s.actor,
+            'at', (extract(epoch from s.at) * 1000000)::bigint
+        ))::text
+        from handraise.stops as s
+        where s.workspace = q.workspace
+    ) as stops,
+    (select max(p.version) from handraise.policies as p where p.workspace = q.workspace) as policy_version,
+    exists (
+        select from handraise.rule_suspensions as s where s.workspace = q.workspace and s.rule = t.rule
+    ) as is_rule_suspended,
+    exists (
+        select from handraise.events as e
+        where e.workspace = q.workspace and e.question_id = q.id and e.kind = 'consumed' and e.actor = t.actor
+            and e.data ->> 'digest' = t.digest and e.data ->> 'request' = t.request
+    ) as is_repeated
+from unnest(
+    :workspace::text[], :id::text[], :kinds::text[], :rule::text[], :actor::text[], :digest::text[], :request::text[]
+) as t (workspace, id, kinds, rule, actor, digest, request)
+join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
+
+-- name: save_uses
+-- Store that approvals are used up.
+update handraise.questions as q
+set consumed_at = coalesce(:now::timestamptz, now())
+from unnest(:workspace::text[], :id::text[]) as t (workspace, id)
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: save_taken_back
+-- Store that approvals are taken back.
+update handraise.questions as q
+set taken_back_at = coalesce(:now::timestamptz, now())
+from unnest(:workspace::text[], :id::text[]) as t (workspace, id)
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: save_reports
+-- Store what came of answers.
+update handraise.questions as q
+set reported_at = coalesce(:now::timestamptz, now()), report = t.data::json
+from unnest(:workspace::text[], :id::text[], :data::text[]) as t (workspace, id, data)
+where q.workspace = t.workspace and q.id = t.id;
 
 -- name: join
 -- Make a key stand for a pending question too, unless it stands for one already.
@@ -573,96 +458,6 @@ logged as (
 )
 select id from sent;
 
--- name: take_back
--- Take back an approval that nobody has consumed, for one of those who gave it or an administrator.
-with taken as (
-    update handraise.questions
-    set taken_back_at = coalesce(:now::timestamptz, now())
-    where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
-        and taken_back_at is null and outcome -> 'value' ->> 'decision' = 'approve'
-        and (
-            outcome ->> 'by' = :actor
-            or votes ->> :actor = votes ->> (outcome ->> 'by')
-            or exists (
-                select from handraise.people as p
-                where p.workspace = :workspace and p.id = :actor and p.role = 'admin' and p.disabled_at is null
-            )
-        )
-    returning workspace, id, taken_back_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select taken_back_at, workspace, id, 'taken_back', :actor, :data::text::jsonb from taken
-)
-select id from taken;
-
--- name: take_back_archived
--- The same if the question has been archived.
-with place as materialized (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = :workspace and x.id = :id
-),
-taken as (
-    update handraise.archive as a
-    set taken_back_at = coalesce(:now::timestamptz, now())
-    from place
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-        and a.status = 'answered' and a.consumed_at is null and a.taken_back_at is null
-        and a.outcome -> 'value' ->> 'decision' = 'approve'
-        and (
-            a.outcome ->> 'by' = :actor
-            or a.votes ->> :actor = a.votes ->> (a.outcome ->> 'by')
-            or exists (
-                select from handraise.people as p
-                where p.workspace = :workspace and p.id = :actor and p.role = 'admin' and p.disabled_at is null
-            )
-        )
-    returning a.workspace, a.id, a.taken_back_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select taken_back_at, workspace, id, 'taken_back', :actor, :data::text::jsonb from taken
-)
-select id from taken;
-
--- name: report
--- Record what came of an answer, for its asker, once. An approval must have been used.
-with reported as (
-    update handraise.questions
-    set reported_at = coalesce(:now::timestamptz, now()), report = :data::text::json
-    where workspace = :workspace and id = :id and status = 'answered' and reported_at is null and asker = :actor
-        and (form ->> 'kind' <> 'approval' or consumed_at is not null)
-    returning workspace, id, reported_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select reported_at, workspace, id, 'reported', :actor, :data::text::jsonb from reported
-)
-select id from reported;
-
--- name: report_archived
--- The same if the question has been archived.
-with place as materialized (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = :workspace and x.id = :id
-),
-reported as (
-    update handraise.archive as a
-    set reported_at = coalesce(:now::timestamptz, now()), report = :data::text::json
-    from place
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-        and a.status = 'answered' and a.reported_at is null and a.asker = :actor
-        and (a.form ->> 'kind' <> 'approval' or a.consumed_at is not null)
-    returning a.workspace, a.id, a.reported_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select reported_at, workspace, id, 'reported', :actor, :data::text::jsonb from reported
-)
-select id from reported;
-
 -- name: find_grant
 -- The grant that is valid now for the action of a question; if there are several, the one that lasts longest.
 select g.*
@@ -704,113 +499,88 @@ select * from handraise.grants where workspace = :workspace and id = :id;
 -- Some of the workspaces in which a step is due, or a question that nobody waits for.
 select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most);
 
--- name: sweep (may take long)
--- Do the next due step of up to `:limit` timelines of a workspace, skipping those that another sweep has locked. The
--- question's row is locked first, as everywhere, so that no two statements wait for each other. Also withdraw up to as many
--- questions that nobody waits for, if their policy closes them. A question whose asker was heard from is put off.
-with due as materialized (
-    select
-        q.workspace, q.id, q.steps_taken, i.recipient,
-        -- While the timeline is paused, and at its end, only the last step is taken.
-        q.steps -> case
-            when q.asked_back > 0 or q.follows is not null or q.expires_at <= coalesce(:now::timestamptz, now()) then -1
-            else q.steps_taken
-        end as step,
-        -- A late step delays the next step, but never the end.
-        handraise.due_at(q.asked_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as next_due_at
+-- name: lock_due
+-- Pending questions with a due step, locked, except those that another transaction has locked.
+select q.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:workspace::text[], :limit::int[]) as t (workspace, number)
+cross join lateral (
+    select s.*
     from handraise.inbox as i
-    join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+    join handraise.questions as s on s.workspace = i.workspace and s.id = i.question_id
     -- A sub-select, because row-level security prevents an index search for a coalesce().
-    where i.workspace = :workspace and i.due_at <= (select coalesce(:now::timestamptz, now()))
-        and q.status = 'pending'
-        and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-            <= coalesce(:now::timestamptz, now())
+    where i.workspace = t.workspace and i.due_at <= (select coalesce(:now::timestamptz, now())) and s.status = 'pending'
     order by i.due_at
-    limit :limit
-    for update of q skip locked
-),
-moved as (
-    update handraise.questions as q
-    set steps_taken = q.steps_taken + (step ->> 'do' not in ('expire', 'default'))::int,
-        status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
-        settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
-        outcome = case when step ->> 'do' in ('expire', 'default') then coalesce(step ->> 'record', '{}')::json end,
-        stepped_at = case when step ->> 'do' in ('expire', 'default') then q.stepped_at
-            else coalesce(:now::timestamptz, now()) end
-    from due
-    where q.workspace = due.workspace and q.id = due.id and q.status = 'pending'
-        and q.steps_taken = due.steps_taken
-    returning q.workspace, q.id, q.status, due.step, due.next_due_at, due.recipient, due.steps_taken
-),
--- A row that changed before it was locked is read again, so a sign of the asker that was acknowledged counts.
-unheard as materialized (
-    select q.workspace, q.id, handraise.closes_at(q.heard_at, q.heartbeat, q.ruling) as closes_at
+    limit t.number
+    for no key update of s skip locked
+) as q;
+
+-- name: lock_unheard
+-- The same for questions that may have to be closed because nobody waits for them.
+select q.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:workspace::text[], :limit::int[]) as t (workspace, number)
+cross join lateral (
+    select s.*
     from handraise.inbox as i
-    join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-    where i.workspace = :workspace and i.unheard_at <= (select coalesce(:now::timestamptz, now()))
-        and q.status = 'pending' and (q.expires_at is null or q.expires_at > coalesce(:now::timestamptz, now()))
-        and not exists (select from due where due.id = q.id)
+    join handraise.questions as s on s.workspace = i.workspace and s.id = i.question_id
+    where i.workspace = t.workspace and i.unheard_at <= (select coalesce(:now::timestamptz, now()))
+        and s.status = 'pending'
     order by i.unheard_at
-    limit :limit
-    for update of q skip locked
-),
-orphaned as (
-    update handraise.questions as q
-    set status = 'withdrawn', settled_at = coalesce(:now::timestamptz, now()), outcome = :orphan_record::text::json
-    from unheard as u
-    where q.workspace = u.workspace and q.id = u.id and q.status = 'pending'
-        and handraise.closes_at(q.heard_at, q.heartbeat, q.ruling) <= coalesce(:now::timestamptz, now())
-    returning q.workspace, q.id, q.status
-),
-put_off as (
-    update handraise.inbox as i
-    set unheard_at = u.closes_at
-    from unheard as u
-    where i.workspace = u.workspace and i.question_id = u.id and i.main
-        and u.closes_at > coalesce(:now::timestamptz, now())
-),
-closed as (
-    delete from handraise.inbox as i
-    using (
-        select workspace, id from moved where status <> 'pending' union all select workspace, id from orphaned
-    ) as ended
-    where i.workspace = ended.workspace and i.question_id = ended.id
-),
-waiting as (
-    update handraise.inbox as i
-    set due_at = case when i.main then moved.next_due_at end,
-        open = i.open or coalesce(i.step = moved.steps_taken, false),
-        urgency = case
-            when moved.step ->> 'do' = 'escalate' then i.urgency % 562949953421312 else i.urgency
-        end
-    from moved
-    where moved.status = 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
-        and (i.main or moved.step ->> 'do' = 'escalate')
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select
-        coalesce(:now::timestamptz, now()), workspace, id,
-        case step ->> 'do'
-            when 'remind' then 'reminded' when 'escalate' then 'escalated'
-            when 'expire' then 'expired' else 'answered'
-        end,
-        null,
-        case step ->> 'do'
-            when 'escalate' then jsonb_build_object('to', step -> 'to') when 'default' then (step ->> 'record')::jsonb
-        end
-    from moved
-    union all
-    select
-        coalesce(:now::timestamptz, now()), workspace, id, status, :orphan_record::text::jsonb ->> 'by',
-        :orphan_record::text::jsonb
-    from orphaned
-)
-select workspace, id, status from moved
-union all
-select u.workspace, u.id, coalesce(o.status, 'pending')
-from unheard as u
-left join orphaned as o on o.workspace = u.workspace and o.id = u.id;
+    limit t.number
+    for no key update of s skip locked
+) as q;
+
+-- name: put_off_closing
+-- Look again at questions when they are to be closed by what was heard of their askers last.
+update handraise.inbox as i
+set unheard_at = t.unheard_at
+from unnest(:workspace::text[], :id::text[], :unheard_at::timestamptz[]) as t (workspace, id, unheard_at)
+where i.workspace = t.workspace and i.question_id = t.id and i.main;
+
+-- name: lock_old
+-- An asker's pending questions that were asked longer than `:max_age` ago, locked.
+select q.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:workspace::text[], :asker::text[], :max_age::interval[], :limit::int[]) as t (workspace, asker, max_age, number)
+cross join lateral (
+    select s.*
+    from handraise.inbox as i
+    join handraise.questions as s on s.workspace = i.workspace and s.id = i.question_id
+    where i.workspace = t.workspace and i.main and i.asker = t.asker and s.status = 'pending'
+        and s.asked_at < coalesce(:now::timestamptz, now()) - t.max_age
+    order by i.question_id
+    limit t.number
+    for no key update of s skip locked
+) as q;
+
+-- name: lock_replaced
+-- An asker's question that another one replaces, unless one has replaced it before; locked.
+select q.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:workspace::text[], :id::text[], :asker::text[]) as t (workspace, id, asker)
+cross join lateral (
+    select s.*
+    from handraise.questions as s
+    where s.workspace = t.workspace and s.id = t.id and s.asker = t.asker and s.replaced_by is null
+    for no key update
+) as q;
+
+-- name: save_replacements
+-- Store which question has replaced another one.
+update handraise.questions as q
+set replaced_by = t.replaced_by
+from unnest(:workspace::text[], :id::text[], :replaced_by::text[]) as t (workspace, id, replaced_by)
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: lock_followers
+-- The pending questions that follow one, locked, the oldest first.
+select q.*, coalesce(:now::timestamptz, now()) as now
+from unnest(:workspace::text[], :id::text[]) as t (workspace, id)
+cross join lateral (
+    select s.*
+    from handraise.inbox as i
+    join handraise.questions as s on s.workspace = i.workspace and s.id = i.question_id
+    where i.workspace = t.workspace and i.follows = t.id and s.status = 'pending'
+    order by i.question_id
+    for no key update of s
+) as q;
 
 -- name: beat
 -- Store that an asker still waits for the answers to these questions. One that another transaction has locked is left out:
@@ -838,40 +608,9 @@ join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
 where q.asker = :actor and q.status = 'pending' and q.heartbeat is not null
     and q.heard_at > coalesce(:now::timestamptz, now()) - q.heartbeat * interval '0.1 seconds';
 
--- name: expire_older (may take long)
--- Expire an asker's pending questions that are older than `:max_age` seconds.
-with old as materialized (
-    select q.workspace, q.id
-    from handraise.inbox as i
-    join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-    where i.workspace = :workspace and i.main and i.asker = :asker and q.status = 'pending'
-        and q.asked_at < coalesce(:now::timestamptz, now()) - :max_age::float8 * interval '1 second'
-    order by i.question_id
-    limit :limit
-    for update of q skip locked
-),
-moved as (
-    update handraise.questions as q
-    set status = 'expired', settled_at = coalesce(:now::timestamptz, now()), outcome = '{}'
-    from old
-    where q.workspace = old.workspace and q.id = old.id and q.status = 'pending'
-    returning q.workspace, q.id
-),
-closed as (
-    delete from handraise.inbox as i
-    using moved
-    where i.workspace = moved.workspace and i.question_id = moved.id
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind)
-    select coalesce(:now::timestamptz, now()), workspace, id, 'expired' from moved
-)
-select workspace, id from moved;
-
 -- name: followers
 -- Pending questions that follow one.
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-    <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, coalesce(:now::timestamptz, now()) as now
 from handraise.inbox as i
 join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.follows = :id
@@ -880,17 +619,13 @@ limit :limit;
 
 -- name: read
 -- Questions by their places.
-select q.*, q.status = 'pending'
-    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-        <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, coalesce(:now::timestamptz, now()) as now
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
 
 -- name: read_by_key
 -- Questions by their keys and whose those are, '' for shared ones.
-select q.*, q.status = 'pending'
-    and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-        <= coalesce(:now::timestamptz, now()) as overdue,
+select q.*, coalesce(:now::timestamptz, now()) as now,
     t.owner
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 join handraise.questions as q
@@ -905,7 +640,7 @@ join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner an
 -- name: read_archived
 -- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever
 -- moved, and only from one table to the other: a question that was not found in the first table is found here.
-select q.*, false as overdue
+select q.*, coalesce(:now::timestamptz, now()) as now
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 cross join lateral (
     select x.workspace, x.id, x.settled_at
@@ -922,7 +657,7 @@ cross join lateral (
 
 -- name: read_archived_by_key
 -- Archived questions by their keys and whose those are.
-select q.*, false as overdue, t.owner
+select q.*, coalesce(:now::timestamptz, now()) as now, t.owner
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 cross join lateral (
     select x.workspace, x.id, x.settled_at
@@ -989,8 +724,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-    <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, coalesce(:now::timestamptz, now()) as now
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -1006,8 +740,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-    <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, coalesce(:now::timestamptz, now()) as now
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -1031,8 +764,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-    <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, coalesce(:now::timestamptz, now()) as now
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -1058,8 +790,7 @@ with page as materialized (
     order by walk.question_id
     limit :limit
 )
-select q.*, handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
-    <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, coalesce(:now::timestamptz, now()) as now
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -1233,7 +964,7 @@ edge as (
     limit 1
 )
 select
-    page.*, false as overdue, edge.transaction as edge_transaction, edge.number as edge_number, edge.at as edge_at
+    page.*, coalesce(:now::timestamptz, now()) as now, edge.transaction as edge_transaction, edge.number as edge_number, edge.at as edge_at
 from (select) as one
 left join page on true
 left join edge on true

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
@@ -13,12 +13,22 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
 from handraise.backends.postgres.connections import is_lost
-from handraise.backends.postgres.database import KEEPER_ROLE, Database, Run
+from handraise.backends.postgres.database import KEEPER_ROLE, Database, Result, Run
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.transaction import PostgresTransaction
 from handraise.backends.postgres.writers import writers_ended
+from handraise.backends.sql.decided_changes import (
+    expire_older,
+    replace,
+    report,
+    rounds_of,
+    settle,
+    take_back,
+    take_due_steps,
+    use_approval,
+)
 from handraise.backends.sql.feed_places import Place, cursor_of, read_place
 from handraise.backends.sql.parameters import (
     callback_values,
@@ -28,15 +38,11 @@ from handraise.backends.sql.parameters import (
     is_indexed,
     json_text,
     page_query,
-    ruling_values,
     settled_query,
-    taken_back_data,
-    to_json,
     urgent_query,
     view_query,
     walks_query,
 )
-from handraise.backends.sql.question_changes import rounds_of, settle
 from handraise.backends.sql.rows import (
     stored_change,
     stored_ending,
@@ -47,15 +53,15 @@ from handraise.backends.sql.rows import (
     stored_questions,
     stored_stop,
     stored_trail_line,
-    stored_usable,
     waiting_page,
 )
 from handraise.backends.sql_files import load_statements
+from handraise.model.approval_uses import Use, UseRefused
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import ORPHAN_RECORD, Move, already_replaced, same_question
+from handraise.model.lifecycle import Move, already_replaced, same_question
 from handraise.model.move_decisions import Change, Refused
 from handraise.model.outcomes import Outcome
 from handraise.model.pending_views import Order, ViewCounts, counted_views
@@ -63,7 +69,6 @@ from handraise.model.people import Responder
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
-from handraise.model.rulings import Ruling
 from handraise.model.search_words import SearchQuery
 from handraise.model.settled_rows import COLUMNS as SETTLED_COLUMNS
 from handraise.model.settled_rows import SettledRow
@@ -273,11 +278,9 @@ class PostgresStore:
         while worked:
             worked = False
             for each in await self._due_workspaces() if workspace is None else [workspace]:
-                rows = await self._fetch(
-                    each, "sweep", limit=limit, orphan_record=json_text(dict(ORPHAN_RECORD))
-                )
-                settled += [Ref(row["workspace"], row["id"]) for row in rows if row["status"] != "pending"]
-                worked = worked or bool(rows)
+                ended, was_due = await self._transact([each], partial(take_due_steps, each, limit))
+                settled += ended
+                worked = worked or was_due
         return settled
 
     async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
@@ -289,10 +292,7 @@ class PostgresStore:
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
     ) -> Sequence[Ref]:
         """Expire what is too old; see the port."""
-        rows = await self._fetch(
-            workspace, "expire_older", asker=asker, max_age=max_age.total_seconds(), limit=limit
-        )
-        return [Ref(row["workspace"], row["id"]) for row in rows]
+        return await self._transact([workspace], partial(expire_older, workspace, asker, max_age, limit))
 
     async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
@@ -306,24 +306,9 @@ class PostgresStore:
         rows = await self._fetch(question.workspace, "covering_stop", **asked)
         return stored_stop(rows[0]) if rows else None
 
-    async def consume(
-        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
-    ) -> bool:
-        """Use up an approval; see the port."""
-        used = {"id": ref.id, "actor": by, "digest": digest, "request": request}
-        for name in ("consume", "consume_archived"):
-            if await self._fetch(ref.workspace, name, **used, **ruling_values(decided_by)):
-                return True
-        # This statement only reads, in its own transaction: it also sees what the others waited for.
-        return bool(await self._fetch(ref.workspace, "consumed_by", **used))
-
-    async def find_usable(
-        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
-    ) -> UsableApproval | None:
-        """An approval that could be used up; see the port."""
-        place = {"id": ref.id, "actor": by, "digest": digest}
-        rows = await self._fetch(ref.workspace, "find_usable", **place, **ruling_values(decided_by))
-        return stored_usable(rows[0]) if rows else None
+    async def consume(self, ref: Ref, use: Use) -> UsableApproval | UseRefused | None:
+        """Use an approval up; see the port."""
+        return await self._transact([ref.workspace], partial(use_approval, ref, use))
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Claim the task of showing a question; see the port."""
@@ -336,19 +321,11 @@ class PostgresStore:
 
     async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
         """Take back an approval; see the port."""
-        taken = {"id": ref.id, "actor": by, "data": to_json(taken_back_data(reason))}
-        for name in ("take_back", "take_back_archived"):
-            if await self._fetch(ref.workspace, name, **taken):
-                return True
-        return False
+        return await self._transact([ref.workspace], partial(take_back, ref, by=by, reason=reason))
 
     async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
         """Record what came of an answer; see the port."""
-        reported = {"id": ref.id, "actor": by, "data": to_json(record)}
-        for name in ("report", "report_archived"):
-            if await self._fetch(ref.workspace, name, **reported):
-                return True
-        return False
+        return await self._transact([ref.workspace], partial(report, ref, by=by, record=record))
 
     async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
         """Archive and remove what is settled; see the port."""
@@ -524,16 +501,19 @@ class PostgresStore:
         return [results[place] for place in range(len(drafts))]
 
     async def _write_drafts(self, drafts: Sequence[Draft], **values: Any) -> list[Any]:
-        """The rows of `insert`; and in the same transaction, store the callbacks of those that are new."""
-        calls = [(draft, draft.callback) for draft in drafts if draft.callback is not None]
-        if not calls:
+        """The rows of `insert`; and in the same transaction, what the new ones bring along."""
+        if all(draft.callback is None and draft.replaces is None for draft in drafts):
             return await self._fetch_batch(drafts, "insert", **values)
 
         async def work(run: Run) -> list[Any]:
             rows = await run(STATEMENTS["insert"], **values)
-            new = {Ref(row["workspace"], row["id"]) for row in rows if row["asked_at"]}
-            if added := [callback_values(*each) for each in calls if each[0].ref in new]:
-                await run(STATEMENTS["add_callbacks"], callbacks=json_text(added))
+            asked_at = {Ref(row["workspace"], row["id"]): row["asked_at"] for row in rows if row["asked_at"]}
+            new = [draft for draft in drafts if draft.ref in asked_at]
+            if calls := [callback_values(draft, draft.callback) for draft in new if draft.callback]:
+                await run(STATEMENTS["add_callbacks"], callbacks=json_text(calls))
+            if replacing := [draft for draft in new if draft.replaces is not None]:
+                now = asked_at[replacing[0].ref]
+                await replace([posted(draft, now) for draft in replacing], PostgresTransaction(run), now)
             return rows
 
         return await self._database.work_in([draft.workspace for draft in drafts], work)
@@ -571,12 +551,14 @@ class PostgresStore:
 
     async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """Make at most one move on each question."""
-
-        async def work(run: Run) -> Sequence[Change | Refused]:
-            return await settle(moves, PostgresTransaction(run))
-
-        decided = await self._database.work_in([move.question.workspace for move in moves], work)
+        decided = await self._transact([move.question.workspace for move in moves], partial(settle, moves))
         return [each.question if isinstance(each, Change) else each for each in decided]
+
+    async def _transact(
+        self, workspaces: Iterable[str], work: Callable[[PostgresTransaction], Awaitable[Result]]
+    ) -> Result:
+        """The result of work in one transaction about these workspaces, which may be repeated."""
+        return await self._database.work_in(workspaces, lambda run: work(PostgresTransaction(run)))
 
     async def _may_remove(self) -> bool:
         """Whether this login may remove old questions; if not, log once who may."""

@@ -29,7 +29,8 @@ class PostgresTransaction:
         """Run statements that return nothing, as one: they take one round trip."""
         names = [name for name, each in rows.items() if each]
         values = {f"{name}__{column}": values for name in names for column, values in _columns(rows[name])}
-        await self._run(joined(*(STATEMENTS[name] for name in names)), **values)
+        if names:
+            await self._run(joined(*(STATEMENTS[name] for name in names)), **values)
 
 
 def _columns(rows: Sequence[Values]) -> Iterable[tuple[str, list[Any] | None]]:

@@ -307,11 +307,6 @@ def change_values(change: Change) -> dict[str, Any]:
     }
 
 
-def taken_back_data(reason: str | None) -> Json:
-    """What the event of taking back an approval says, in addition to who did it."""
-    return None if reason is None else {"reason": reason}
-
-
 def delivery_values(entry: OutboxEntry, delivery: Delivery) -> dict[str, Any]:
     """A planned delivery as the columns of its row, with the entry that it was made from."""
     names = ("id", "recipient", "channel", "reason", "rate_limit_key", "bundle", "due_at")

@@ -33,7 +33,6 @@ from handraise.model.pending_views import Order
 from handraise.model.policy_versions import PolicyVersion, Suspension
 from handraise.model.provisioned import Provisioned
 from handraise.model.questions import Aside, Need, Question, Vote, changed, needs_from_json, restored
-from handraise.model.receipts import UsableApproval
 from handraise.model.reports import Report, report_of
 from handraise.model.routing import Recent
 from handraise.model.rulings import Ruling, ruling_from_json
@@ -184,23 +183,27 @@ stored_suspension = row_reader(Suspension, by="actor")
 stored_standing_answer = row_reader(StandingAnswer)
 stored_stop = row_reader(Stop, by="actor")
 stored_trouble = row_reader(ChannelTrouble, since="created_at")
-stored_usable = row_reader(UsableApproval)
 # These two use different column names for what is also in the row of their person.
 stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")
 stored_session = row_reader(Session, id="session_id", created_at="opened_at")
 
-_question_fields = _fields_reader(Question, {"outcome": None, "report": None, **dict.fromkeys(NOT_STORED)})
+_question_fields = _fields_reader(Question, dict.fromkeys(("outcome", "report", "overdue", *NOT_STORED)))
 _read_removal = row_reader(Removal, by="actor", cursors=None)
 _read_seal = row_reader(Seal, cursors=None, leaves=None)
 
 
 def stored_question(row: Row) -> Question:
-    """A question as it stands."""
-    return restored(
+    """A question as it stands, from a row that also says what time it is."""
+    question = restored(
         **_question_fields(row),
         outcome=stored_outcome(row),
         report=_stored_report(row),
+        overdue=False,
         **dict.fromkeys(NOT_STORED),
+    )
+    due_at = question.due_at
+    return (
+        changed(question, overdue=True) if due_at is not None and due_at <= instant(row["now"]) else question
     )
 
 

@@ -2,9 +2,7 @@
 
 -- name: search
 -- A page of what has these words, the newest first. The row of each question says who may see it.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from search_words as f
 cross join search_entries as x on x.number = f.rowid
 cross join questions as q on q.workspace = x.workspace and q.id = x.question_id

@@ -110,56 +110,12 @@ where q.workspace = :workspace and q.id = :id and a.value not in (select value f
 
 -- name: followers
 -- Pending questions that follow one.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.follows = :id
 order by i.question_id
 limit :limit;
-
--- name: end_follower
--- End a question as the one that it follows has ended, unless its asker answered that one.
-update questions
-set status = :status, settled_at = :now, outcome = :outcome
-where workspace = :workspace and id = :id and status = 'pending' and (expires_at is null or expires_at > :now)
-    and asker is not :outcome ->> '$.by' and asker not in (select value from json_each(:voters))
-returning id;
-
--- name: follow
--- Have the questions that followed one follow another one.
-update questions
-set follows = nullif(:next_id, id)
-where workspace = :workspace
-    and id in (select i.question_id from inbox as i where i.workspace = :workspace and i.follows = :id);
-update inbox
-set follows = :next_id
-where workspace = :workspace and follows = :id and question_id <> :next_id;
-update inbox
-set follows = null,
-    topic_key = case when main then :topic_key end,
-    open = step is null,
-    due_at = case when main then (
-        select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
-    ) end
-where workspace = :workspace and question_id = :next_id;
-
--- name: replace
--- Withdraw the question that a new one replaces, if it is open; and keep which one that is.
-update questions
-set (replaced_by, status, settled_at, outcome) = (
-    select
-        :replaced_by,
-        case when o.is_open then 'withdrawn' else questions.status end,
-        case when o.is_open then :now else questions.settled_at end,
-        case when o.is_open then json_object('by', questions.asker, 'replaced_by', :replaced_by) else questions.outcome end
-    from (
-        select questions.status = 'pending' and (questions.expires_at is null or questions.expires_at > :now) as is_open
-    ) as o
-)
-where workspace = :workspace and id = :id and asker = :actor and replaced_by is null
-returning outcome ->> '$.replaced_by' is :replaced_by as is_withdrawn, outcome;
 
 -- name: lock
 -- What can have changed in a pending question since it was asked, whether who moves is disabled, and the stops of the
@@ -188,7 +144,7 @@ where q.workspace = :workspace and q.id = :id and q.status = 'pending';
 
 -- name: rights
 -- A person, if the directory knows them, with their groups.
-select p.workspace, p.id, p.disabled_at is not null as is_disabled, (
+select p.workspace, p.id, p.role, p.disabled_at is not null as is_disabled, (
     select json_group_array(m.group_name) from members as m where m.workspace = p.workspace and m.person = p.id
 ) as groups
 from people as p
@@ -208,7 +164,8 @@ update questions
 set
     status = :status, settled_at = case when :status <> 'pending' then :now end, outcome = :outcome, attempts = :attempts,
     thread = :thread, asked_back = :asked_back, replied = :replied, votes = :votes, voters = coalesce(:voters, voters),
-    missing = :missing, added = :added, aside = :aside, taken_by = :taken_by, taken_until = :taken_until
+    missing = :missing, added = :added, aside = :aside, taken_by = :taken_by, taken_until = :taken_until,
+    steps_taken = :steps_taken, stepped_at = :stepped_at, follows = :follows
 where workspace = :workspace and id = :id;
 
 -- name: leave_inbox
@@ -219,17 +176,18 @@ delete from inbox where workspace = :workspace and question_id = :id;
 -- Store a row of the inbox. A new one has what never changes from the main row of its question.
 insert into inbox (
     workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness, aside, asked_at, kind,
-    tool, takes_votes, taken_by, taken_until
+    tool, takes_votes, taken_by, taken_until, topic_key, follows
 )
 select
     i.workspace, i.question_id, :recipient, i.asker, i.conversation, :main, :open, :step, :due_at, :urgency, i.likeness,
-    :aside, i.asked_at, i.kind, i.tool, i.takes_votes, :taken_by, :taken_until
+    :aside, i.asked_at, i.kind, i.tool, i.takes_votes, :taken_by, :taken_until, :topic_key, :follows
 from inbox as i
 where i.workspace = :workspace and i.question_id = :id and i.main
 on conflict do update
 set
     open = excluded.open, step = excluded.step, urgency = excluded.urgency, due_at = excluded.due_at,
-    aside = excluded.aside, taken_by = excluded.taken_by, taken_until = excluded.taken_until;
+    aside = excluded.aside, taken_by = excluded.taken_by, taken_until = excluded.taken_until,
+    topic_key = excluded.topic_key, follows = excluded.follows;
 
 -- name: add_events
 -- Store an event.
@@ -281,145 +239,50 @@ where :policy_version = coalesce((select max(version) from policies where worksp
             and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
     ));
 
--- name: consume
--- Use up an approval: if several try at once, only one gets a row.
-update questions
-set consumed_at = :now
-where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
-    and taken_back_at is null and asker = :actor
-    and outcome ->> '$.value.decision' = 'approve' and outcome ->> '$.value.digest' = :digest
-    -- The sealed history says so too.
-    and (
-        select min(coalesce(
-            e.kind = 'answered' and e.data ->> '$.value.decision' = 'approve' and e.data ->> '$.value.digest' = :digest, 0
-        ))
-        from events as e
-        where e.workspace = :workspace and e.question_id = :id
-            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
-    ) = 1
-    and (
-        form ->> '$.valid_for' is null
-        or settled_at + cast(form ->> '$.valid_for' * 1000000 as integer) > :now
-    )
-    and (
-        outcome ->> '$.source' is not 'grant'
-        or exists (
-            select 1
-            from grants as g
-            join givers as w on w.workspace = g.workspace and w.grant_id = g.id
-            join audiences as a on a.workspace = w.workspace and a.name = w.name
-            where g.workspace = :workspace and g.id = questions.outcome ->> '$.grant'
-                and g.revoked_at is null and g.expires_at > :now and a.id = :id
-        )
-    )
-    and (
-        outcome ->> '$.source' is not 'policy'
-        or (
-            :policy_version = (select max(version) from policies where workspace = :workspace)
-            and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
-        )
-    )
-    and not exists (
-        select 1
-        from stops as s
-        where s.workspace = :workspace and (s.agent is null or s.agent = questions.asker)
-            and (s.tool is null or s.tool = questions.form ->> '$.action.tool')
-    )
-returning id;
+-- name: lock_settled
+-- A question that may have ended.
+select *, :now as now from questions where workspace = :workspace and id = :id;
 
--- name: find_usable
--- A row if `consume` would use up the approval now: what time it is, and when the approval ends by itself, if it does.
+-- name: use_facts
+-- What the use of an approval depends on.
 select
-    :now as now,
-    nullif(
-        min(
-            coalesce(q.settled_at + cast(q.form ->> '$.valid_for' * 1000000 as integer), 9223372036854775807),
-            coalesce(g.expires_at, 9223372036854775807)
-        ),
-        9223372036854775807
-    ) as ends
-from questions as q
-left join grants as g on g.workspace = q.workspace and g.id = q.outcome ->> '$.grant' and q.outcome ->> '$.source' = 'grant'
-where q.workspace = :workspace and q.id = :id and q.asker = :actor and q.status = 'answered'
-    and q.consumed_at is null and q.taken_back_at is null
-    and q.outcome ->> '$.value.decision' = 'approve' and q.outcome ->> '$.value.digest' = :digest
-    and (
-        select min(coalesce(
-            e.kind = 'answered' and e.data ->> '$.value.decision' = 'approve' and e.data ->> '$.value.digest' = :digest, 0
-        ))
+    :now as now, q.outcome,
+    (
+        select json_group_array(json_object('kind', e.kind, 'data', json(e.data)))
         from events as e
-        where e.workspace = :workspace and e.question_id = :id
-            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
-    ) = 1
-    and (
-        q.form ->> '$.valid_for' is null
-        or q.settled_at + cast(q.form ->> '$.valid_for' * 1000000 as integer) > :now
-    )
-    and (
-        q.outcome ->> '$.source' is not 'grant'
-        or (
-            g.revoked_at is null and g.expires_at > :now
-            and exists (
-                select 1
-                from givers as w
-                join audiences as a on a.workspace = w.workspace and a.name = w.name
-                where w.workspace = g.workspace and w.grant_id = g.id and a.id = :id
-            )
-        )
-    )
-    and (
-        q.outcome ->> '$.source' is not 'policy'
-        or (
-            :policy_version = (select max(version) from policies where workspace = :workspace)
-            and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
-        )
-    )
-    and not exists (
-        select 1
+        where e.workspace = q.workspace and e.question_id = q.id and e.kind in (select value from json_each(:kinds))
+    ) as endings,
+    (
+        select json_group_array(json_object(
+            'workspace', s.workspace, 'id', s.id, 'agent', s.agent, 'tool', s.tool, 'why', s.why, 'at', s.at, 'actor', s.actor
+        ))
         from stops as s
-        where s.workspace = :workspace and (s.agent is null or s.agent = q.asker)
-            and (s.tool is null or s.tool = q.form ->> '$.action.tool')
-    );
-
--- name: take_back
--- Take back an approval that nobody has consumed, for one of those who gave it or an administrator.
-update questions
-set taken_back_at = :now
-where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
-    and taken_back_at is null and outcome ->> '$.value.decision' = 'approve'
-    and (
-        outcome ->> '$.by' = :actor
-        or exists (
-            select 1
-            from json_each(votes) as v
-            join json_each(votes) as w on w.value = v.value
-            where v.key = :actor and w.key = questions.outcome ->> '$.by'
-        )
-        or exists (select 1 from people where workspace = :workspace and id = :actor and role = 'admin' and disabled_at is null)
-    )
-returning id;
-
--- name: report
--- Record what came of an answer, for its asker, once. An approval must have been used.
-update questions
-set reported_at = :now, report = :data
-where workspace = :workspace and id = :id and status = 'answered' and reported_at is null and asker = :actor
-    and (form ->> '$.kind' <> 'approval' or consumed_at is not null)
-returning id;
-
--- name: consumed_by
--- A row if this same request used up the approval before, and is now repeated, and nothing stops it.
-select e.number
-from events as e
-join questions as q on q.workspace = e.workspace and q.id = e.question_id
-where e.workspace = :workspace and e.question_id = :id and e.kind = 'consumed' and e.actor = :actor
-    and e.data ->> '$.digest' = :digest and e.data ->> '$.request' = :request
-    and not exists (
+        where s.workspace = q.workspace
+    ) as stops,
+    (select max(version) from policies where workspace = q.workspace) as policy_version,
+    exists (
+        select 1 from rule_suspensions as s where s.workspace = q.workspace and s.rule = :rule
+    ) as is_rule_suspended,
+    exists (
         select 1
-        from stops as s
-        where s.workspace = :workspace and (s.agent is null or s.agent = q.asker)
-            and (s.tool is null or s.tool = q.form ->> '$.action.tool')
-    );
+        from events as e
+        where e.workspace = q.workspace and e.question_id = q.id and e.kind = 'consumed' and e.actor = :actor
+            and e.data ->> '$.digest' = :digest and e.data ->> '$.request' = :request
+    ) as is_repeated
+from questions as q
+where q.workspace = :workspace and q.id = :id;
+
+-- name: save_uses
+-- Store that an approval is used up.
+update questions set consumed_at = :now where workspace = :workspace and id = :id;
+
+-- name: save_taken_back
+-- Store that an approval is taken back.
+update questions set taken_back_at = :now where workspace = :workspace and id = :id;
+
+-- name: save_reports
+-- Store what came of an answer.
+update questions set reported_at = :now, report = :data where workspace = :workspace and id = :id;
 
 -- name: claim_sending
 -- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
@@ -467,77 +330,64 @@ returning *;
 -- One grant.
 select * from grants where workspace = :workspace and id = :id;
 
--- name: close
--- Take a settled question out of every inbox.
-delete from inbox where workspace = :workspace and question_id = :id;
-
 -- name: log
 -- One line of history.
 insert into events (workspace, question_id, kind, at, actor, channel, data)
 values (:workspace, :id, :kind, :now, :actor, :channel, :data);
 
--- name: due
--- Timelines whose next step is due, of all workspaces or of one. While a timeline is paused, and at its end, that is the
--- last step.
-select
-    i.workspace, i.question_id as id, q.steps_taken,
-    q.steps -> case
-        when q.asked_back > 0 or q.follows is not null or q.expires_at <= :now then '$[#-1]' else '$[' || q.steps_taken || ']'
-    end as step
+-- name: due_workspaces
+-- The workspaces, or this one, in which a step is due, or a question that nobody waits for.
+select workspace from inbox where due_at <= :now and (:workspace is null or workspace = :workspace)
+union
+select workspace from inbox where unheard_at <= :now and (:workspace is null or workspace = :workspace)
+limit :at_most;
+
+-- name: lock_due
+-- Pending questions with a due step.
+select q.*, :now as now
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.due_at <= :now and (:workspace is null or i.workspace = :workspace)
+where i.due_at <= :now and i.workspace = :workspace
 order by i.due_at
 limit :limit;
 
--- name: step
--- Do a timeline's next step.
-update questions
-set steps_taken = steps_taken + (:step ->> 'do' not in ('expire', 'default')),
-    status = case :step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else status end,
-    settled_at = case when :step ->> 'do' in ('expire', 'default') then :now end,
-    outcome = case when :step ->> 'do' in ('expire', 'default') then coalesce(:step ->> 'record', '{}') end,
-    stepped_at = case when :step ->> 'do' in ('expire', 'default') then stepped_at else :now end
-where workspace = :workspace and id = :id and status = 'pending' and steps_taken = :steps_taken
-returning status;
-
--- name: wait_on
--- Move a question on to its next step, and put it into the inbox of those it is escalated to.
-update inbox
-set open = open or coalesce(step = :steps_taken, 0),
-    urgency = case when :do = 'escalate' then urgency % 562949953421312 else urgency end,
-    due_at = case when main then (
-        select n.due_at from next_steps as n where n.workspace = inbox.workspace and n.id = inbox.question_id
-    ) end
-where workspace = :workspace and question_id = :id and (main or :do = 'escalate');
-
--- name: unheard
--- Questions to be closed because nobody waits for them, or put off, of all workspaces or of one.
-select i.workspace, i.question_id as id
+-- name: lock_unheard
+-- Questions that may have to be closed because nobody waits for them.
+select q.*, :now as now
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.unheard_at <= :now and (:workspace is null or i.workspace = :workspace)
-    and (q.expires_at is null or q.expires_at > :now)
+where i.unheard_at <= :now and i.workspace = :workspace
 order by i.unheard_at
 limit :limit;
 
--- name: close_orphan
--- Withdraw a question that its policy closes, unless its asker was heard from meanwhile.
-update questions
-set status = 'withdrawn', settled_at = :now, outcome = :record
-where workspace = :workspace and id = :id and status = 'pending' and (expires_at is null or expires_at > :now)
-    and heard_at + cast((heartbeat + ruling ->> '$.close_orphans') * 1000000 as integer) <= :now
-returning status;
-
 -- name: put_off_closing
 -- Look again at a question when it is to be closed by what was heard of its asker last.
-update inbox
-set unheard_at = (
-    select q.heard_at + cast((q.heartbeat + q.ruling ->> '$.close_orphans') * 1000000 as integer)
-    from questions as q
-    where q.workspace = inbox.workspace and q.id = inbox.question_id
-)
-where workspace = :workspace and question_id = :id and main;
+update inbox set unheard_at = :unheard_at where workspace = :workspace and question_id = :id and main;
+
+-- name: lock_old
+-- An asker's pending questions that were asked longer than `:max_age` ago.
+select q.*, :now as now
+from inbox as i
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.asker = :asker and q.asked_at < :now - :max_age
+order by i.question_id
+limit :limit;
+
+-- name: lock_replaced
+-- An asker's question that another one replaces, unless one has replaced it before.
+select *, :now as now from questions where workspace = :workspace and id = :id and asker = :asker and replaced_by is null;
+
+-- name: save_replacements
+-- Store which question has replaced another one.
+update questions set replaced_by = :replaced_by where workspace = :workspace and id = :id;
+
+-- name: lock_followers
+-- The pending questions that follow one, the oldest first.
+select q.*, :now as now
+from inbox as i
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.follows = :id
+order by i.question_id;
 
 -- name: beat
 -- Store that an asker still waits for the answers to these questions. What was heard from lately is not written again.
@@ -553,35 +403,15 @@ from questions
 where workspace = :workspace and id in (select value from json_each(:ids)) and asker = :actor and status = 'pending'
     and heartbeat is not null;
 
--- name: old
--- Pending questions of an asker that were asked before `:before`.
-select i.workspace, i.question_id as id
-from inbox as i
-join questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.workspace = :workspace and i.main and i.asker = :asker and q.asked_at < :before
-order by i.question_id
-limit :limit;
-
--- name: expire
--- Expire a pending question.
-update questions
-set status = 'expired', settled_at = :now, outcome = '{}'
-where workspace = :workspace and id = :id and status = 'pending'
-returning status;
-
 -- name: read
 -- A question by its place.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from questions as q
 where workspace = :workspace and id = :id;
 
 -- name: read_by_key
 -- A question by its key, or one that was joined with it, and whose that is, '' for a shared one.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from questions as q
 where q.workspace = :workspace and q.id = coalesce(
     (
@@ -620,9 +450,7 @@ where q.status is not 'pending';
 
 -- name: pending_all
 -- A page of everything pending in a workspace.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.question_id > :after
@@ -631,9 +459,7 @@ limit :limit;
 
 -- name: pending_by_asker
 -- A page of what one asker has pending.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from inbox as i indexed by inbox_by_asker
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.asker = :asker and i.question_id > :after
@@ -642,9 +468,7 @@ limit :limit;
 
 -- name: pending_by_conversation
 -- A page of what is pending in one conversation, also narrowed to an asker or to a person's own names.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from inbox as i indexed by inbox_by_conversation
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
@@ -662,9 +486,7 @@ limit :limit;
 
 -- name: pending_by_recipient
 -- A page of an inbox: the questions under each name the person answers to, each shown once.
-select q.*, exists (
-    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
-) as overdue
+select q.*, :now as now
 from (
     select distinct i.question_id
     from inbox as i indexed by inbox_by_recipient
@@ -752,7 +574,7 @@ limit 1;
 -- name: settled
 -- A page of what has ended, newest first: a walk back over the events down to `:edge`, and from each that ended a
 -- question to its row.
-select e."transaction", e.number, q.*, 0 as overdue
+select e."transaction", e.number, q.*, :now as now
 from events as e indexed by events_by_workspace
 cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
 where e.workspace = :workspace and (e."transaction", e.place) < (:before_transaction, :before_number)

@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
+from handraise.backends.sql.decided_changes import (
+    expire_older,
+    replace,
+    report,
+    rounds_of,
+    settle,
+    take_back,
+    take_due_steps,
+    use_approval,
+)
 from handraise.backends.sql.feed_places import (
     BEGINNING,
     END,
@@ -27,14 +37,11 @@ from handraise.backends.sql.parameters import (
     grant_query,
     is_indexed,
     page_query,
-    ruling_values,
     settled_query,
-    taken_back_data,
     to_json,
     urgent_query,
     view_query,
 )
-from handraise.backends.sql.question_changes import rounds_of, settle
 from handraise.backends.sql.rows import (
     from_json,
     instant,
@@ -47,7 +54,6 @@ from handraise.backends.sql.rows import (
     stored_questions,
     stored_stop,
     stored_trail_line,
-    stored_usable,
     waiting_page,
 )
 from handraise.backends.sqlite.connections import Connections
@@ -55,17 +61,15 @@ from handraise.backends.sqlite.search_index import SqliteSearchIndex
 from handraise.backends.sqlite.statements import run, run_many
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.backends.sqlite.transaction import SqliteTransaction, finished
+from handraise.model.approval_uses import Use, UseRefused
 from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import (
-    ORPHAN_RECORD,
     Move,
     already_replaced,
-    is_shared,
     same_question,
-    shared_record,
 )
 from handraise.model.move_decisions import Change, Refused
 from handraise.model.outcomes import Outcome
@@ -73,12 +77,10 @@ from handraise.model.pending_views import Order, ViewCounts, counted_views
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.receipts import UsableApproval
-from handraise.model.rulings import Ruling
 from handraise.model.search_words import SearchQuery
 from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, tool_of
-from handraise.model.timelines import steps_from_json
 from handraise.model.urgency import likeness_of, soon_at, urgency_without_expiry
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
@@ -100,12 +102,15 @@ from handraise.ports import (
 )
 from handraise.ports.settled_filter import SettledFilter
 
-_DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
 _LOOKED_AT = 1_000
 """How many events are read at once to find questions to remove."""
 _LOOKS = 64
+_WORKSPACES_AT_ONCE = 1_000
 _COUNTED = 100_000
 """How many questions and deliveries are counted at most."""
+
+
+T = TypeVar("T")
 
 
 class SqliteStore:
@@ -142,17 +147,21 @@ class SqliteStore:
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """Make moves; see the port."""
 
-        def work(connection: sqlite3.Connection) -> list[Question | Refused]:
-            now, results = self._now(), dict[int, Question | Refused]()
+        async def work(made: SqliteTransaction) -> list[Question | Refused]:
+            results: dict[int, Question | Refused] = {}
             for places in rounds_of([(move.question.ref,) for move in moves]):
-                made = settle([moves[place] for place in places], SqliteTransaction(connection, now))
-                for place, each in zip(places, finished(made), strict=True):
+                decided = await settle([moves[place] for place in places], made)
+                for place, each in zip(places, decided, strict=True):
                     results[place] = each.question if isinstance(each, Change) else each
-                    if isinstance(each, Change) and each.has_ended and each.question.topic is not None:
-                        _end_followers(connection, each.question.ref, now)
             return [results[place] for place in range(len(moves))]
 
-        return await self._connections.write(work)
+        return await self._transact(work)
+
+    async def _transact(self, work: Callable[[SqliteTransaction], Awaitable[T]]) -> T:
+        """The result of work in one transaction."""
+        return await self._connections.write(
+            lambda connection: finished(work(SqliteTransaction(connection, self._now())))
+        )
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """Questions by their places; see the port."""
@@ -228,7 +237,7 @@ class SqliteStore:
             if after is None and begin is not None:
                 before = _first_event_at(connection, where.workspace, begin)
             edge = _look(connection, where.workspace, before)
-            rows = run(connection, "settled", **_down_to(before, edge), **values)
+            rows = run(connection, "settled", now=self._now(), **_down_to(before, edge), **values)
             placed = [(cursor_of(row), stored_question(row)) for row in rows]
             if edge is not None and where.ending.is_before(instant(edge["at"])):
                 edge = None
@@ -303,15 +312,16 @@ class SqliteStore:
     async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """Do what is due; see the port."""
         settled: list[Ref] = []
+        worked = True
         # Usually nothing is due, and finding that out by reading does not need the lock.
-        while await self._fetch("due", workspace=workspace, limit=1):
-            settled += await self._connections.write(
-                lambda connection: self._sweep(connection, workspace, limit)
-            )
-        while await self._fetch("unheard", workspace=workspace, limit=1):
-            settled += await self._connections.write(
-                lambda connection: self._close_orphans(connection, workspace, limit)
-            )
+        while worked and (
+            due := await self._fetch("due_workspaces", workspace=workspace, at_most=_WORKSPACES_AT_ONCE)
+        ):
+            worked = False
+            for row in due:
+                ended, was_due = await self._transact(partial(take_due_steps, row["workspace"], limit))
+                settled += ended
+                worked = worked or was_due
         return settled
 
     async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
@@ -336,20 +346,7 @@ class SqliteStore:
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
     ) -> Sequence[Ref]:
         """Expire what is too old; see the port."""
-
-        def work(connection: sqlite3.Connection) -> list[Ref]:
-            now = self._now()
-            before = now - length(max_age)
-            rows = run(connection, "old", workspace=workspace, asker=asker, before=before, limit=limit)
-            for row in rows:
-                run(connection, "expire", workspace=row["workspace"], id=row["id"], now=now)
-                ref = Ref(row["workspace"], row["id"])
-                run(connection, "close", workspace=ref.workspace, id=ref.id)
-                _log(connection, ref, "expired", now)
-                _end_followers(connection, ref, now)
-            return [Ref(row["workspace"], row["id"]) for row in rows]
-
-        return await self._connections.write(work)
+        return await self._transact(partial(expire_older, workspace, asker, max_age, limit))
 
     async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
@@ -363,28 +360,9 @@ class SqliteStore:
         rows = await self._fetch("covering_stop", workspace=question.workspace, **asked)
         return stored_stop(rows[0]) if rows else None
 
-    async def consume(
-        self, ref: Ref, *, digest: str, by: str, request: str, decided_by: Ruling | None = None
-    ) -> bool:
-        """Use up an approval; see the port."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            now, used = self._now(), {"digest": digest, "request": request}
-            place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
-            if run(connection, "consume", digest=digest, now=now, **place, **ruling_values(decided_by)):
-                _log(connection, ref, "consumed", now, actor=by, data=used)
-                return True
-            return bool(run(connection, "consumed_by", **place, **used))
-
-        return await self._connections.write(work)
-
-    async def find_usable(
-        self, ref: Ref, *, digest: str, by: str, decided_by: Ruling | None = None
-    ) -> UsableApproval | None:
-        """An approval that could be used up; see the port."""
-        place = {"workspace": ref.workspace, "id": ref.id, "actor": by, "digest": digest}
-        rows = await self._fetch("find_usable", **place, **ruling_values(decided_by))
-        return stored_usable(rows[0]) if rows else None
+    async def consume(self, ref: Ref, use: Use) -> UsableApproval | UseRefused | None:
+        """Use an approval up; see the port."""
+        return await self._transact(partial(use_approval, ref, use))
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Claim the task of showing a question; see the port."""
@@ -409,27 +387,11 @@ class SqliteStore:
 
     async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
         """Take back an approval; see the port."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            now = self._now()
-            if not run(connection, "take_back", workspace=ref.workspace, id=ref.id, actor=by, now=now):
-                return False
-            _log(connection, ref, "taken_back", now, actor=by, data=taken_back_data(reason))
-            return True
-
-        return await self._connections.write(work)
+        return await self._transact(partial(take_back, ref, by=by, reason=reason))
 
     async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
         """Record what came of an answer; see the port."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            now, place = self._now(), {"workspace": ref.workspace, "id": ref.id, "actor": by}
-            if not run(connection, "report", now=now, data=to_json(record), **place):
-                return False
-            _log(connection, ref, "reported", now, actor=by, data=record)
-            return True
-
-        return await self._connections.write(work)
+        return await self._transact(partial(report, ref, by=by, record=record))
 
     async def tidy(
         self,
@@ -596,35 +558,6 @@ class SqliteStore:
         """What an acknowledged write survives; see the port."""
         return await self._connections.durability()
 
-    def _sweep(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
-        now = self._now()
-        settled: list[Ref] = []
-        for row in run(connection, "due", now=now, workspace=workspace, limit=limit):
-            ref = Ref(row["workspace"], row["id"])
-            place = {"workspace": ref.workspace, "id": ref.id}
-            (step,) = steps_from_json([from_json(row["step"])])
-            done = run(connection, "step", step=row["step"], steps_taken=row["steps_taken"], now=now, **place)
-            if done[0]["status"] == "pending":
-                run(connection, "wait_on", steps_taken=row["steps_taken"], do=step.do, **place)
-            else:
-                run(connection, "close", **place)
-                settled.append(ref)
-            data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
-            _log(connection, ref, _DEEDS[step.do], now, data=data)
-            if ref in settled:
-                _end_followers(connection, ref, now)
-        return settled
-
-    def _close_orphans(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
-        now = self._now()
-        settled: list[Ref] = []
-        for row in run(connection, "unheard", now=now, workspace=workspace, limit=limit):
-            ref = Ref(row["workspace"], row["id"])
-            if _close_orphan(connection, ref, now):
-                settled.append(ref)
-                _end_followers(connection, ref, now)
-        return settled
-
     async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
         return await self._connections.read(
             lambda connection: run(connection, name, now=self._now(), **values)
@@ -688,7 +621,7 @@ class _Later:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._rows: dict[str, list[dict[str, Any]]] = {"open": [], "close": [], "log": [], "add_callback": []}
+        self._rows: dict[str, list[dict[str, Any]]] = {"open": [], "log": [], "add_callback": []}
 
     def add(self, name: str, **values: Any) -> None:
         """Run a statement with these values later."""
@@ -745,7 +678,8 @@ def _insert(
             later.add("add_callback", **callback_values(draft, draft.callback))
         if draft.replaces is not None:
             later.write()
-            _replace(connection, draft, draft.replaces, now)
+            new = posted(draft, instant(now), follows=rows[0]["follows"])
+            finished(replace([new], SqliteTransaction(connection, now), instant(now)))
         return posted(draft, instant(rows[0]["asked_at"]), follows=rows[0]["follows"])
     later.write()
     stored = None
@@ -766,56 +700,6 @@ def _insert(
     if stored is None:
         raise StoreUnavailable("The question was neither stored nor found; post it again.")
     return same_question(draft, stored)
-
-
-def _replace(connection: sqlite3.Connection, draft: Draft, replaced: str, now: int) -> None:
-    """Withdraw the question that a new one replaces, if it is open."""
-    old = Ref(draft.workspace, replaced)
-    place = {"workspace": old.workspace, "id": old.id}
-    rows = run(connection, "replace", actor=draft.asker, replaced_by=draft.id, now=now, **place)
-    if rows and rows[0]["is_withdrawn"]:
-        run(connection, "close", **place)
-        _log(connection, old, "withdrawn", now, actor=draft.asker, data=from_json(rows[0]["outcome"]))
-        _end_followers(connection, old, now)
-    elif rows:
-        _log(connection, old, "replaced", now, actor=draft.asker, data={"replaced_by": draft.id})
-
-
-def _end_followers(connection: sqlite3.Connection, ref: Ref, now: int) -> None:
-    """End the questions that follow one that has ended, if a person has decided; else ask the oldest of them."""
-    place = {"workspace": ref.workspace, "id": ref.id}
-    (row,) = run(connection, "read", now=now, **place)
-    if row["topic_key"] is None or row["follows"] is not None:
-        return
-    ended = stored_question(row)
-    following = [
-        Ref(row["workspace"], row["id"]) for row in run(connection, "followers", now=now, limit=-1, **place)
-    ]
-    if ended.outcome is not None and is_shared(ended.outcome):
-        record = shared_record(ended, from_json(row["outcome"]))
-        for each in list(following):
-            follower = {"workspace": each.workspace, "id": each.id}
-            voters = to_json([vote.by for vote in ended.votes])
-            how = {"status": ended.status.value, "outcome": to_json(record), "voters": voters}
-            if run(connection, "end_follower", now=now, **how, **follower):
-                run(connection, "close", **follower)
-                by, channel = record.get("by"), record.get("channel")
-                _log(connection, each, ended.status.value, now, actor=by, channel=channel, data=record)
-                following.remove(each)
-    if following:
-        run(connection, "follow", next_id=following[0].id, topic_key=row["topic_key"], **place)
-        _log(connection, following[0], "opened", now)
-
-
-def _close_orphan(connection: sqlite3.Connection, ref: Ref, now: int) -> bool:
-    """Withdraw a question that nobody waits for, or put it off because its asker was heard from."""
-    place, record = {"workspace": ref.workspace, "id": ref.id}, dict(ORPHAN_RECORD)
-    if not run(connection, "close_orphan", record=to_json(record), now=now, **place):
-        run(connection, "put_off_closing", **place)
-        return False
-    run(connection, "close", **place)
-    _log(connection, ref, "withdrawn", now, actor=record["by"], data=record)
-    return True
 
 
 def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection], int]:

@@ -10,7 +10,7 @@ import pytest
 
 from handraise import Desk, Question, Status, Withdrawn
 from handraise.errors import InvalidQuestion
-from handraise.model.lifecycle import ORPHAN_RECORD
+from handraise.model.due_changes import ORPHAN_RECORD
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures
 from handraise.testing.promises import promise

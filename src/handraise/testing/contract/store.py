@@ -23,11 +23,13 @@ from handraise import (
     Timeline,
 )
 from handraise.desks import desk_from_store
+from handraise.model.approval_uses import Use
 from handraise.model.drafting import compose
 from handraise.model.events import EventKind
 from handraise.model.lifecycle import answer_move, attempt_move, decline_move, grant_move, withdraw_move
 from handraise.model.move_decisions import Refused
 from handraise.model.provenance import Provenance
+from handraise.model.receipts import UsableApproval
 from handraise.model.statistics import Ending
 from handraise.model.validation import check_answer
 from handraise.ports import AGES, MAX_EVENTS_SCANNED, Filter, Store
@@ -432,7 +434,8 @@ class StoreContract(QueueCases, EndingCases):
         assert all(isinstance(each, Refused) for each in await store.settle(answers))
         digest = approve["digest"]
         for request, is_given in (("r-1", True), ("r-2", False), ("r-1", True)):
-            assert await store.consume(refs[1], digest=digest, by="agent", request=request) is is_given
+            used = await store.consume(refs[1], Use(by="agent", digest=digest, request=request))
+            assert isinstance(used, UsableApproval) is is_given
         kinds = [event.kind for event in await _events(store, workspace, 8)]
         assert kinds == [*(event.kind for event in events), "asked", "consumed"]
 

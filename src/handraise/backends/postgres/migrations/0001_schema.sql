@@ -140,21 +140,6 @@ create unique index questions_by_owner_and_key
 -- A question is replaced once: of two that would replace it at the same time, one is not stored.
 create unique index questions_by_replaced on handraise.questions (workspace, asker, replaces) where replaces is not null;
 
--- Somebody may be brought in while a statement that settles the question is waiting for its row: that statement does not see
--- the new row of the inbox, but this trigger does.
-create function handraise.close_inbox() returns trigger
-    language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-begin
-    delete from handraise.inbox as i where i.workspace = new.workspace and i.question_id = new.id;
-    return null;
-end
-$$;
-
-create trigger close_inbox after update of status on handraise.questions
-    for each row when (old.status = 'pending' and new.status <> 'pending' and new.added is not null)
-    execute function handraise.close_inbox();
-
 -- Whether a person does not want a question in their inbox now.
 create function handraise.is_aside(aside jsonb, person text, now timestamptz) returns boolean
     language sql stable parallel safe
@@ -781,48 +766,6 @@ begin
     values (open_next.at, open_next.workspace, next_id, 'opened');
 end
 $$;
-
--- When a question that others follow ends: if a person has decided, they end the same way, except what that person asks
--- themselves. Of those that are left, the oldest is asked instead, and the others follow that one.
-create function handraise.end_followers() returns trigger
-    language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-declare
-    record jsonb;
-begin
-    if new.status in ('declined', 'returned')
-        or new.status = 'answered' and coalesce(new.outcome ->> 'source', 'person') = 'person'
-    then
-        record := new.outcome::jsonb || jsonb_build_object('source', 'shared', 'question', new.id);
-        with ended as (
-            update handraise.questions as q
-            set status = new.status, settled_at = new.settled_at, outcome = record::json
-            from handraise.inbox as i
-            where i.workspace = new.workspace and i.follows = new.id
-                and q.workspace = i.workspace and q.id = i.question_id and q.status = 'pending'
-                and (q.expires_at is null or q.expires_at > new.settled_at)
-                and q.asker is distinct from record ->> 'by' and not coalesce(new.votes ? q.asker, false)
-            returning q.workspace, q.id
-        ),
-        closed as (
-            delete from handraise.inbox as i
-            using ended
-            where i.workspace = ended.workspace and i.question_id = ended.id
-        )
-        insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
-        select new.settled_at, e.workspace, e.id, new.status, record ->> 'by', record ->> 'channel', record
-        from ended as e;
-    end if;
-    perform handraise.open_next(new.workspace, new.id, new.topic_key, new.settled_at);
-    return null;
-end
-$$;
-
-create trigger end_followers after update of status on handraise.questions
-    for each row when (
-        old.status = 'pending' and new.status <> 'pending' and new.topic_key is not null and new.follows is null
-    )
-    execute function handraise.end_followers();
 
 
 -- == By what right somebody answers ==

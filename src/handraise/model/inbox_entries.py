@@ -1,4 +1,4 @@
-"""The rows by which a pending question is in the inbox: a function of the question, so that a store only keeps them."""
+"""The entries of a pending question in the inbox: a function of the question, so that a store only keeps them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from handraise.model.questions import Aside, Question
 from handraise.model.urgency import urgency_of
 
 
-class InboxRow(NamedTuple):
-    """One row of the inbox, as far as it can change: of somebody who is asked, or who will be when the question escalates.
+class InboxEntry(NamedTuple):
+    """The entry of somebody who is asked, or who will be when the question escalates, as far as it can change.
 
-    The first row is the `main` one: it stands for the question itself. `step` is the step of the timeline that opens the row.
+    The first one is the `main` one: it stands for the question itself, and has what is due and which other question it
+    follows, or for which `topic_key` others can follow it. `step` is the step of the timeline that opens the entry.
     """
 
     recipient: str
@@ -26,20 +27,22 @@ class InboxRow(NamedTuple):
     taken_by: str | None
     taken_until: datetime | None
     aside: tuple[Aside, ...]
+    topic_key: str | None
+    follows: str | None
 
 
-def inbox_of(question: Question) -> Mapping[str, InboxRow]:
-    """The rows of a pending question by their recipients: those who are asked, brought in, and escalated to.
+def inbox_of(question: Question) -> Mapping[str, InboxEntry]:
+    """The entries of a pending question by their recipients: those who are asked, brought in, and escalated to.
 
-    A question that follows another one has its rows too, but they are not open.
+    A question that follows another one has its entries too, but they are not open.
     """
-    rows: dict[str, InboxRow] = {}
+    entries: dict[str, InboxEntry] = {}
 
     def add(name: str, *, is_open: bool, step: int | None = None) -> None:
-        is_main = not rows
-        if name in rows:
+        is_main = not entries
+        if name in entries:
             return
-        rows[name] = InboxRow(
+        entries[name] = InboxEntry(
             recipient=name,
             main=is_main,
             open=is_open,
@@ -49,6 +52,8 @@ def inbox_of(question: Question) -> Mapping[str, InboxRow]:
             taken_by=question.taken_by,
             taken_until=question.taken_until,
             aside=question.aside,
+            topic_key=question.topic_key if is_main and leads else None,
+            follows=question.follows if is_main else None,
         )
 
     urgency, leads, stage = urgency_of(question), question.follows is None, question.stage
@@ -58,19 +63,19 @@ def inbox_of(question: Question) -> Mapping[str, InboxRow]:
     for place, step in enumerate(question.steps if question.recipients else ()):
         for name in step.to:
             add(name, is_open=place < question.steps_taken, step=place)
-    return rows
+    return entries
 
 
-def changed_rows(before: Question, after: Question) -> tuple[InboxRow, ...]:
-    """The rows of a pending question that a change has made different."""
-    if _decides_rows(before) == _decides_rows(after):
+def changed_entries(before: Question, after: Question) -> tuple[InboxEntry, ...]:
+    """The entries of a pending question that a change has made different."""
+    if _decides_entries(before) == _decides_entries(after):
         return ()
-    rows = inbox_of(before)
-    return tuple(row for name, row in inbox_of(after).items() if rows.get(name) != row)
+    entries = inbox_of(before)
+    return tuple(entry for name, entry in inbox_of(after).items() if entries.get(name) != entry)
 
 
-def _decides_rows(question: Question) -> tuple[object, ...]:
-    """What the rows are made from, as far as it changes while a question is pending."""
+def _decides_entries(question: Question) -> tuple[object, ...]:
+    """What the entries are made from, as far as it changes while a question is pending."""
     return (
         question.asked_back > 0,
         question.steps_taken,
