@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from handraise.backends.sql_files import load_statements
+from handraise.backends.sql.dialects import Dialect
+from handraise.backends.sql_files import load_port_statements
 from handraise.backends.sqlite.statements import PARTS
 
 # A server is always confined, and archiving never is.
@@ -656,8 +657,9 @@ BESIDE = frozenset(
 """What runs beside a verb, at no fixed time: it is struck if the verb always reaches it. A history and
 a stop are read to say why an approval was not given out. A mark that was made before a fault is made again, for nothing."""
 
-_OF_LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}
-_OF_FILES = frozenset(load_statements("handraise.backends.sqlite", "files.sql"))
+_SQLITE = "handraise.backends.sqlite"
+_OF_LEDGER = frozenset(load_port_statements(_SQLITE, Dialect.SQLITE, ("ledger.sql",))) - {"rules"}
+_OF_FILES = frozenset(load_port_statements(_SQLITE, Dialect.SQLITE, ("files.sql",)))
 
 
 def _parts_of(names: frozenset[str]) -> frozenset[str]:

@@ -8,19 +8,17 @@ from typing import Any, TypeVar
 import asyncpg
 
 from handraise.backends.postgres import database
+from handraise.backends.sql.dialects import Dialect
 from handraise.backends.sql.executor import Run
 from handraise.backends.sql.parameters import AsJson, json_text
 from handraise.backends.sql.rows import Row
-from handraise.backends.sql_files import load_statements
+from handraise.backends.sql_files import load_port_statements, parts_of
 from handraise.model.errors import StoreUnavailable, UnsafeStore
 
 T = TypeVar("T")
 
-STATEMENTS = {
-    name: statement
-    for file in ("directory.sql", "outbox.sql", "ledger.sql", "policies.sql", "files.sql")
-    for name, statement in load_statements("handraise.backends.postgres", file).items()
-}
+STATEMENTS = load_port_statements("handraise.backends.postgres", Dialect.POSTGRES)
+PARTS = {name: parts_of(statement) for name, statement in STATEMENTS.items()}
 _NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError)
 
 
@@ -32,7 +30,7 @@ class PostgresExecutor:
 
     async def fetch(self, workspace: str | None, /, *names: str, **values: Any) -> Sequence[Row]:
         """The rows of the last of these statements; see the protocol."""
-        statements = [STATEMENTS[name] for name in names]
+        statements = [part for name in names for part in PARTS[name]]
         if workspace is None:
             return await self._database.fetch(*statements, **values)
         values = {"workspace": workspace, **_adapted(values)}
@@ -55,7 +53,10 @@ class PostgresExecutor:
 
         async def made(run: database.Run) -> T:
             async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
-                return await run(STATEMENTS[name], workspace=workspace, **_adapted(values))
+                rows: Sequence[Row] = []
+                for part in PARTS[name]:
+                    rows = await run(part, workspace=workspace, **_adapted(values))
+                return rows
 
             return await work(in_transaction)
 

@@ -1,0 +1,56 @@
+"""What differs between PostgreSQL and SQLite in the statements that both share.
+
+Such a statement is written as PostgreSQL understands it. For SQLite, `handraise.` before a table and casts such as
+`::timestamptz` are left out. Everything else that differs is a macro, written `${name}` or `${name(argument, …)}`.
+Macros are expanded when a file is loaded; nothing that a caller passes is ever in them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Dialect(StrEnum):
+    """An engine, by the SQL that it understands."""
+
+    POSTGRES = "postgres"
+    SQLITE = "sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """What stands for a macro in each dialect. `{0}` is its first argument, and `{rest}` are all others."""
+
+    means: str
+    postgres: str
+    sqlite: str
+
+
+MACROS = {
+    "now": Macro(
+        "The present instant. `:now` is null in production on PostgreSQL: the clock of the database is used.",
+        "coalesce(:now::timestamptz, now())",
+        ":now",
+    ),
+}
+"""All macros, by their names. There are few, so that a statement can be read without this table."""
+
+_MACRO = re.compile(r"\$\{(\w+)(?:\(([^{}]*)\))?\}")
+_SCHEMA = re.compile(r"\bhandraise\.")
+_CAST = re.compile(r"::\w+(?:\[\])?")
+
+
+def expand(sql: str, dialect: Dialect) -> str:
+    """A shared statement as one engine understands it; `KeyError` if a macro is not in the table."""
+
+    def expanded(found: re.Match[str]) -> str:
+        macro = MACROS[found[1]]
+        first, *rest = (found[2] or "").split(", ")
+        return (macro.postgres if dialect is Dialect.POSTGRES else macro.sqlite).format(
+            first, rest=", ".join(rest)
+        )
+
+    written = _MACRO.sub(expanded, sql)
+    return written if dialect is Dialect.POSTGRES else _CAST.sub("", _SCHEMA.sub("", written))
