@@ -28,6 +28,7 @@ NAMES = sorted(name for text in TEXTS.values() for name in re.findall(r"^-- name
         ("limit :limit::bigint", "limit :limit::bigint", "limit :limit"),
         ("values (:data::text::jsonb)", "values (:data::text::jsonb)", "values (:data)"),
         ("at <= ${now}", "at <= coalesce(:now::timestamptz, now())", "at <= :now"),
+        ("where id = :id ${lock(for key share)}", "where id = :id for key share", "where id = :id "),
     ],
 )
 def test_a_statement_is_written_once_and_expanded_for_each_engine(

@@ -83,14 +83,11 @@ def load_port_statements(
     package: str, dialect: Dialect, files: tuple[str, ...] = PORT_FILES
 ) -> dict[str, Statement]:
     """The statements of the ports that are written once for all engines: the shared ones, and an engine's own."""
-    sources = (
-        [(_SHARED, f"statements/{file}", dialect) for file in files],
-        [(package, file, None) for file in files],
-    )
+    own = [(package, file, None) for file in files]
+    shared = [(_SHARED, f"statements/{file}", dialect) for file in files]
     return {
         name: statement
-        for source in sources
-        for home, file, spoken in source
+        for home, file, spoken in (*own, *shared)
         if (resources.files(home) / file).is_file()
         for name, statement in load_statements(home, file, spoken).items()
     }

@@ -34,6 +34,11 @@ MACROS = {
         "coalesce(:now::timestamptz, now())",
         ":now",
     ),
+    "lock": Macro(
+        "A lock on the rows that are read. SQLite needs none: whoever writes has locked the whole database.",
+        "{0}",
+        "",
+    ),
 }
 """All macros, by their names. There are few, so that a statement can be read without this table."""
 
