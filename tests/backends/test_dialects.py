@@ -28,6 +28,7 @@ NAMES = sorted(name for text in TEXTS.values() for name in re.findall(r"^-- name
         ("limit :limit::bigint", "limit :limit::bigint", "limit :limit"),
         ("values (:data::text::jsonb)", "values (:data::text::jsonb)", "values (:data)"),
         ("at <= ${now}", "at <= coalesce(:now::timestamptz, now())", "at <= :now"),
+        ("id ${in(:ids::text[])}", "id = any (:ids::text[])", "id in (select value from json_each(:ids))"),
         ("where id = :id ${lock(for key share)}", "where id = :id for key share", "where id = :id "),
     ],
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import asyncpg
@@ -36,31 +37,48 @@ class PostgresExecutor:
         values = {"workspace": workspace, **_adapted(values)}
         if not statements[0].as_keeper:
             return await self._database.fetch_in(workspace, *statements, **values)
-        try:
+        with _as_keeper():
             return await self._database.fetch_as_keeper(workspace, *statements, **values)
-        except StoreUnavailable as error:
-            if not isinstance(error.__cause__, _NOT_A_KEEPER):
-                raise
-            role = database.KEEPER_ROLE
-            raise UnsafeStore(
-                f"PostgreSQL lets only members of {role} do this: {error.__cause__}. Log in as one, or run as an "
-                f"administrator: create role {role} nologin (unless it is there); grant {role} to the login; "
-                "select handraise.allow_app();"
-            ) from error
 
     async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
         """The result of several statements in one transaction; see the protocol."""
+        return await self._database.work_in([workspace], _work_in(workspace, work))
 
-        async def made(run: database.Run) -> T:
-            async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
-                rows: Sequence[Row] = []
-                for part in PARTS[name]:
-                    rows = await run(part, workspace=workspace, **_adapted(values))
-                return rows
+    async def transact_as_keeper(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+        """The same as a member of the role that may do this; see the protocol."""
+        with _as_keeper():
+            return await self._database.work_as_keeper(workspace, _work_in(workspace, work))
 
-            return await work(in_transaction)
 
-        return await self._database.work_in([workspace], made)
+def _work_in(workspace: str, work: Callable[[Run], Awaitable[T]]) -> Callable[[database.Run], Awaitable[T]]:
+    """The same work, with statements by their names."""
+
+    async def made(run: database.Run) -> T:
+        async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
+            rows: Sequence[Row] = []
+            for part in PARTS[name]:
+                rows = await run(part, workspace=workspace, **_adapted(values))
+            return rows
+
+        return await work(in_transaction)
+
+    return made
+
+
+@contextmanager
+def _as_keeper() -> Iterator[None]:
+    """Raise UnsafeStore if PostgreSQL refuses something because this login is no keeper."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        if not isinstance(error.__cause__, _NOT_A_KEEPER):
+            raise
+        role = database.KEEPER_ROLE
+        raise UnsafeStore(
+            f"PostgreSQL lets only members of {role} do this: {error.__cause__}. Log in as one, or run as an "
+            f"administrator: create role {role} nologin (unless it is there); grant {role} to the login; "
+            "select handraise.allow_app();"
+        ) from error
 
 
 def _adapted(values: dict[str, Any]) -> dict[str, Any]:

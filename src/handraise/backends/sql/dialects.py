@@ -34,6 +34,11 @@ MACROS = {
         "coalesce(:now::timestamptz, now())",
         ":now",
     ),
+    "in": Macro(
+        "Whether the value before it is in a list.",
+        "= any ({0})",
+        "in (select value from json_each({0}))",
+    ),
     "lock": Macro(
         "A lock on the rows that are read. SQLite needs none: whoever writes has locked the whole database.",
         "{0}",

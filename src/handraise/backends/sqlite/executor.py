@@ -54,6 +54,10 @@ class SqliteExecutor:
 
         return await self._connections.write(made)
 
+    async def transact_as_keeper(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+        """The same: whoever can open the file may do everything."""
+        return await self.transact(workspace, work)
+
 
 def _finished(work: Awaitable[T]) -> T:
     """The result of a coroutine that never waits: each statement runs when it is called, in the writing thread."""
