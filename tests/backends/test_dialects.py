@@ -18,6 +18,10 @@ from handraise.backends.sqlite.statements import PARTS as SQLITE_PARTS
 SHARED = resources.files("handraise.backends.sql") / "statements"
 TEXTS = {file: (SHARED / file).read_text() for file in PORT_FILES if (SHARED / file).is_file()}
 NAMES = sorted(name for text in TEXTS.values() for name in re.findall(r"^-- name: (\w+)", text, re.MULTILINE))
+_GROUPS_IN_SQLITE = (
+    "returning (select json_group_array(m.group_name) from members as m "
+    "where m.workspace = people.workspace and m.person = people.id)"
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +33,17 @@ NAMES = sorted(name for text in TEXTS.values() for name in re.findall(r"^-- name
         ("values (:data::text::jsonb)", "values (:data::text::jsonb)", "values (:data)"),
         ("at <= ${now}", "at <= coalesce(:now::timestamptz, now())", "at <= :now"),
         ("id ${in(:ids::text[])}", "id = any (:ids::text[])", "id in (select value from json_each(:ids))"),
+        (
+            "from ${items(:ids::text[])} as t",
+            "from (select value, key - 1 as key from unnest(:ids::text[]) with ordinality as item (value, key)) as t",
+            "from json_each(:ids) as t",
+        ),
         ("where id = :id ${lock(for key share)}", "where id = :id for key share", "where id = :id "),
+        (
+            "returning ${groups_of(people)}",
+            "returning handraise.groups_of(people.workspace, people.id)",
+            _GROUPS_IN_SQLITE,
+        ),
     ],
 )
 def test_a_statement_is_written_once_and_expanded_for_each_engine(

@@ -39,10 +39,20 @@ MACROS = {
         "= any ({0})",
         "in (select value from json_each({0}))",
     ),
+    "items": Macro(
+        "A table of the items of a list: `value`, and `key`, which counts from 0.",
+        "(select value, key - 1 as key from unnest({0}) with ordinality as item (value, key))",
+        "json_each({0})",
+    ),
     "lock": Macro(
         "A lock on the rows that are read. SQLite needs none: whoever writes has locked the whole database.",
         "{0}",
         "",
+    ),
+    "groups_of": Macro(
+        "The names of the groups of a person, who is a row of `people`, as a JSON list.",
+        "handraise.groups_of({0}.workspace, {0}.id)",
+        "(select json_group_array(m.group_name) from members as m where m.workspace = {0}.workspace and m.person = {0}.id)",
     ),
 }
 """All macros, by their names. There are few, so that a statement can be read without this table."""
