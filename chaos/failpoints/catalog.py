@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from handraise.backends.sql.dialects import Dialect
-from handraise.backends.sql_files import load_port_statements
-from handraise.backends.sqlite.statements import PARTS
+from handraise.backends.sql_files import load_port_statements, parts_of
 
 # A server is always confined, and archiving never is.
 _REQUEST = (
@@ -95,10 +94,12 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "lock_questions",
             "lock_questions/record",
             "lock_questions/record/unreached",
-            "lock_questions/record/unreached/commit",
+            "lock_questions/record/unreached/unreached_2",
+            "lock_questions/record/unreached/unreached_2/commit",
             "lock_questions/unreached",
-            "lock_questions/unreached/route",
-            "lock_questions/unreached/route/commit",
+            "lock_questions/unreached/unreached_2",
+            "lock_questions/unreached/unreached_2/route",
+            "lock_questions/unreached/unreached_2/route/commit",
         ),
         "consume": (
             "read",
@@ -250,10 +251,12 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "lock_questions",
             "lock_questions/record",
             "lock_questions/record/unreached",
-            "lock_questions/record/unreached/commit",
+            "lock_questions/record/unreached/unreached_2",
+            "lock_questions/record/unreached/unreached_2/commit",
             "lock_questions/unreached",
-            "lock_questions/unreached/route",
-            "lock_questions/unreached/route/commit",
+            "lock_questions/unreached/unreached_2",
+            "lock_questions/unreached/unreached_2/route",
+            "lock_questions/unreached/unreached_2/route/commit",
             "record/commit",
         ),
         "consume": (
@@ -662,19 +665,14 @@ BESIDE = frozenset(
 a stop are read to say why an approval was not given out. A mark that was made before a fault is made again, for nothing."""
 
 _SQLITE = "handraise.backends.sqlite"
-_OF_LEDGER = frozenset(load_port_statements(_SQLITE, Dialect.SQLITE, ("ledger.sql",))) - {"rules"}
-_OF_FILES = frozenset(load_port_statements(_SQLITE, Dialect.SQLITE, ("files.sql",)))
 
 
-def _parts_of(names: frozenset[str]) -> frozenset[str]:
-    return frozenset(
-        f"{name}_{number}" if number > 1 else name
-        for name in names
-        for number, _ in enumerate(PARTS[name], 1)
-    )
+def _parts_in(file: str) -> frozenset[str]:
+    statements = load_port_statements(_SQLITE, Dialect.SQLITE, (file,)).values()
+    return frozenset(name for statement in statements for name in parts_of(statement))
 
 
-_LEDGER, _FILES = _parts_of(_OF_LEDGER), _parts_of(_OF_FILES)
+_LEDGER, _FILES = _parts_in("ledger.sql") - {"rules"}, _parts_in("files.sql")
 
 OUTSIDE: dict[str, frozenset[str]] = {
     "it only reads, and what it reads decides nothing": frozenset(

@@ -18,7 +18,7 @@ import signal
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -27,7 +27,7 @@ from unittest.mock import patch
 import asyncpg
 
 from handraise.backends.sql.dialects import Dialect
-from handraise.backends.sql_files import Statement, load_port_statements, load_statements, parts_of
+from handraise.backends.sql_files import load_port_statements, load_statements, parts_of
 from handraise.backends.sqlite.statements import STATEMENTS
 
 Action: TypeAlias = Literal["kill", "kill_after", "raise", "ambiguous"]
@@ -36,19 +36,15 @@ ACTIONS: tuple[Action, ...] = ("kill", "kill_after", "raise", "ambiguous")
 _POSTGRES = "handraise.backends.postgres"
 
 
-def _named_parts(statements: Iterable[Statement]) -> Iterator[tuple[str, Statement]]:
-    """All parts of statements; those after the first have the name of the statement and their number."""
-    for statement in statements:
-        for number, part in enumerate(parts_of(statement), 1):
-            yield part.name if number == 1 else f"{part.name}_{number}", part
-
-
 _OF_PORTS = load_port_statements(_POSTGRES, Dialect.POSTGRES, ("outbox.sql", "directory.sql", "policies.sql"))
 POSTGRES_NAMES = {
     part.numbered: name
-    for name, part in _named_parts([*load_statements(_POSTGRES).values(), *_OF_PORTS.values()])
+    for statement in (*load_statements(_POSTGRES).values(), *_OF_PORTS.values())
+    for name, part in parts_of(statement).items()
 }
-SQLITE_NAMES = {part.named: name for name, part in _named_parts(STATEMENTS.values())}
+SQLITE_NAMES = {
+    part.named: name for statement in STATEMENTS.values() for name, part in parts_of(statement).items()
+}
 _SHORT = 60
 _NO_STEP = "discard plans"  # it comes at any time, and changes nothing
 

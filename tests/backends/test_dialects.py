@@ -38,6 +38,11 @@ _GROUPS_IN_SQLITE = (
             "from (select value, key - 1 as key from unnest(:ids::text[]) with ordinality as item (value, key)) as t",
             "from json_each(:ids) as t",
         ),
+        (
+            "from ${records(:tries, id text, after interval)} as t",
+            "from (select * from json_to_recordset(:tries::text::json) as record (id text, after interval)) as t",
+            "from (select value ->> 'id' as id, value ->> 'after' as after from json_each(:tries)) as t",
+        ),
         ("where id = :id ${lock(for key share)}", "where id = :id for key share", "where id = :id "),
         (
             "returning ${groups_of(people)}",

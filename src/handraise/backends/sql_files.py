@@ -93,10 +93,14 @@ def load_port_statements(
     }
 
 
-def parts_of(statement: Statement) -> tuple[Statement, ...]:
-    """The parts of a statement, which run one after the other; none if an engine has nothing to do."""
-    parts = (part for part in statement.named.split(";\n") if part.strip())
-    return tuple(_numbered(replace(statement, named=part)) for part in parts)
+def parts_of(statement: Statement) -> dict[str, Statement]:
+    """The parts of a statement, which run one after the other; none if an engine has nothing to do.
+
+    Those after the first have the name of the statement and their number, such as `use_link_2`.
+    """
+    parts = [part for part in statement.named.split(";\n") if part.strip()]
+    names = [statement.name, *(f"{statement.name}_{number}" for number in range(2, len(parts) + 1))]
+    return {name: _numbered(replace(statement, named=part)) for name, part in zip(names, parts, strict=False)}
 
 
 @functools.cache

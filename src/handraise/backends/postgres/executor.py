@@ -19,7 +19,7 @@ from handraise.model.errors import StoreUnavailable, UnsafeStore
 T = TypeVar("T")
 
 STATEMENTS = load_port_statements("handraise.backends.postgres", Dialect.POSTGRES)
-PARTS = {name: parts_of(statement) for name, statement in STATEMENTS.items()}
+PARTS = {name: tuple(parts_of(statement).values()) for name, statement in STATEMENTS.items()}
 _NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError)
 
 

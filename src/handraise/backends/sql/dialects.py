@@ -21,7 +21,10 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """What stands for a macro in each dialect. `{0}` is its first argument, and `{rest}` are all others."""
+    """What stands for a macro in each dialect.
+
+    `{0}` is its first argument. `{rest}` are all others, and `{members}` takes the values of these names from JSON.
+    """
 
     means: str
     postgres: str
@@ -43,6 +46,11 @@ MACROS = {
         "A table of the items of a list: `value`, and `key`, which counts from 0.",
         "(select value, key - 1 as key from unnest({0}) with ordinality as item (value, key))",
         "json_each({0})",
+    ),
+    "records": Macro(
+        "A table of the objects in a JSON list, with these columns, each a name and its type.",
+        "(select * from json_to_recordset({0}::text::json) as record ({rest}))",
+        "(select {members} from json_each({0}))",
     ),
     "lock": Macro(
         "A lock on the rows that are read. SQLite needs none: whoever writes has locked the whole database.",
@@ -68,9 +76,10 @@ def expand(sql: str, dialect: Dialect) -> str:
     def expanded(found: re.Match[str]) -> str:
         macro = MACROS[found[1]]
         first, *rest = (found[2] or "").split(", ")
-        return (macro.postgres if dialect is Dialect.POSTGRES else macro.sqlite).format(
-            first, rest=", ".join(rest)
-        )
+        names = [column.partition(" ")[0] for column in rest]
+        template = macro.postgres if dialect is Dialect.POSTGRES else macro.sqlite
+        members = ", ".join(f"value ->> '{name}' as {name}" for name in names)
+        return template.format(first, rest=", ".join(rest), members=members)
 
     written = _MACRO.sub(expanded, sql)
     return written if dialect is Dialect.POSTGRES else _CAST.sub("", _SCHEMA.sub("", written))

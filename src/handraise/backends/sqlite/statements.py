@@ -22,7 +22,9 @@ STATEMENTS = {
     **load_statements(_PACKAGE, "views.sql"),
     **load_port_statements(_PACKAGE, Dialect.SQLITE),
 }
-PARTS = {name: [part.named for part in parts_of(statement)] for name, statement in STATEMENTS.items()}
+PARTS = {
+    name: [part.named for part in parts_of(statement).values()] for name, statement in STATEMENTS.items()
+}
 """One statement elsewhere may be several here, run one after the other: SQLite has no writes inside `with`. A statement
 that has no parts is not needed here, for example a lock."""
 
