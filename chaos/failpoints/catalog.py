@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from handraise.backends.sql_files import load_statements
-from handraise.backends.sqlite.statements import PARTS
+from handraise.backends.sql.dialects import Dialect
+from handraise.backends.sql_files import load_port_statements, parts_of
 
 # A server is always confined, and archiving never is.
 _REQUEST = (
@@ -94,10 +94,12 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "lock_questions",
             "lock_questions/record",
             "lock_questions/record/unreached",
-            "lock_questions/record/unreached/commit",
+            "lock_questions/record/unreached/unreached_2",
+            "lock_questions/record/unreached/unreached_2/commit",
             "lock_questions/unreached",
-            "lock_questions/unreached/route",
-            "lock_questions/unreached/route/commit",
+            "lock_questions/unreached/unreached_2",
+            "lock_questions/unreached/unreached_2/route",
+            "lock_questions/unreached/unreached_2/route/commit",
         ),
         "consume": (
             "read",
@@ -159,7 +161,10 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "find_standing_answer",
             "insert",
             "standing_answers",
+            "begin",
             "revoke_standing_answer",
+            "revoke_standing_answer/revoke_standing_answer_2",
+            "revoke_standing_answer/revoke_standing_answer_2/commit",
             "read_standing_answer",
         ),
         "request": _REQUEST,
@@ -246,10 +251,12 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "lock_questions",
             "lock_questions/record",
             "lock_questions/record/unreached",
-            "lock_questions/record/unreached/commit",
+            "lock_questions/record/unreached/unreached_2",
+            "lock_questions/record/unreached/unreached_2/commit",
             "lock_questions/unreached",
-            "lock_questions/unreached/route",
-            "lock_questions/unreached/route/commit",
+            "lock_questions/unreached/unreached_2",
+            "lock_questions/unreached/unreached_2/route",
+            "lock_questions/unreached/unreached_2/route/commit",
             "record/commit",
         ),
         "consume": (
@@ -358,7 +365,8 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "standing_answers",
             "standing_answers/commit",
             "revoke_standing_answer",
-            "revoke_standing_answer/commit",
+            "revoke_standing_answer/revoke_standing_answer_2",
+            "revoke_standing_answer/revoke_standing_answer_2/commit",
             "read_standing_answer",
             "read_standing_answer/commit",
         ),
@@ -656,19 +664,15 @@ BESIDE = frozenset(
 """What runs beside a verb, at no fixed time: it is struck if the verb always reaches it. A history and
 a stop are read to say why an approval was not given out. A mark that was made before a fault is made again, for nothing."""
 
-_OF_LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}
-_OF_FILES = frozenset(load_statements("handraise.backends.sqlite", "files.sql"))
+_SQLITE = "handraise.backends.sqlite"
 
 
-def _parts_of(names: frozenset[str]) -> frozenset[str]:
-    return frozenset(
-        f"{name}_{number}" if number > 1 else name
-        for name in names
-        for number, _ in enumerate(PARTS[name], 1)
-    )
+def _parts_in(file: str) -> frozenset[str]:
+    statements = load_port_statements(_SQLITE, Dialect.SQLITE, (file,)).values()
+    return frozenset(name for statement in statements for name in parts_of(statement))
 
 
-_LEDGER, _FILES = _parts_of(_OF_LEDGER), _parts_of(_OF_FILES)
+_LEDGER, _FILES = _parts_in("ledger.sql") - {"rules"}, _parts_in("files.sql")
 
 OUTSIDE: dict[str, frozenset[str]] = {
     "it only reads, and what it reads decides nothing": frozenset(
@@ -753,7 +757,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "put_person",
             "find_person_by_email",
             "people",
-            *("remove_person", *(f"remove_person_{number}" for number in range(2, 11))),
+            *("remove_person", *(f"remove_person_{number}" for number in range(2, 7))),
             "lock_group",
             "lock_person",
             "bind_identity",
@@ -797,7 +801,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
                 "enable_person",
                 "lock_groups",
             ),
-            *("disable_person_2", "disable_person_3", "disable_person_4", "end_provider_sessions"),
+            *("end_access", "end_access_2", "end_access_3", "end_provider_sessions"),
             *("put_provisioned", "find_provisioned", "find_provisioned_by_name", "provisioned"),
             "remove_provisioned",
             "end_session",

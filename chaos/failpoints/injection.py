@@ -26,24 +26,25 @@ from unittest.mock import patch
 
 import asyncpg
 
-from handraise.backends.sql_files import load_statements
-from handraise.backends.sqlite.statements import PARTS
+from handraise.backends.sql.dialects import Dialect
+from handraise.backends.sql_files import load_port_statements, load_statements, parts_of
+from handraise.backends.sqlite.statements import STATEMENTS
 
 Action: TypeAlias = Literal["kill", "kill_after", "raise", "ambiguous"]
 ACTIONS: tuple[Action, ...] = ("kill", "kill_after", "raise", "ambiguous")
 
-POSTGRES_FILES = ("statements.sql", "outbox.sql", "directory.sql", "policies.sql")
-_POSTGRES_NAMES = {
-    statement.numbered: name
-    for file in POSTGRES_FILES
-    for name, statement in load_statements("handraise.backends.postgres", file).items()
+_POSTGRES = "handraise.backends.postgres"
+
+
+_OF_PORTS = load_port_statements(_POSTGRES, Dialect.POSTGRES, ("outbox.sql", "directory.sql", "policies.sql"))
+POSTGRES_NAMES = {
+    part.numbered: name
+    for statement in (*load_statements(_POSTGRES).values(), *_OF_PORTS.values())
+    for name, part in parts_of(statement).items()
 }
 SQLITE_NAMES = {
-    sql: name if number == 1 else f"{name}_{number}"
-    for name, parts in PARTS.items()
-    for number, sql in enumerate(parts, 1)
+    part.named: name for statement in STATEMENTS.values() for name, part in parts_of(statement).items()
 }
-"""The parts after the first of a statement have its name and their number."""
 _SHORT = 60
 _NO_STEP = "discard plans"  # it comes at any time, and changes nothing
 
@@ -123,7 +124,7 @@ class _PostgresConnection(asyncpg.Connection):
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
         """Make a statement that gives rows back."""
-        name = _POSTGRES_NAMES.get(query)
+        name = POSTGRES_NAMES.get(query)
         if name is None:  # LISTEN, and what opens a store
             return await super().fetch(query, *args, **options)
         return await self._met(name, lambda: super(_PostgresConnection, self).fetch(query, *args, **options))
@@ -132,7 +133,7 @@ class _PostgresConnection(asyncpg.Connection):
         """Make one that gives none."""
         if query == _NO_STEP:
             return await super().execute(query, *args, **options)
-        name = _POSTGRES_NAMES.get(query) or _plain(query)
+        name = POSTGRES_NAMES.get(query) or _plain(query)
         return await self._met(
             name, lambda: super(_PostgresConnection, self).execute(query, *args, **options)
         )

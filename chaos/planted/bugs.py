@@ -10,6 +10,7 @@ from dataclasses import dataclass
 _SRC = "src/handraise"
 _POSTGRES = f"{_SRC}/backends/postgres"
 _SQLITE = f"{_SRC}/backends/sqlite"
+_SHARED = f"{_SRC}/backends/sql/statements"
 
 ON_POSTGRES = "tests/contract/test_postgres_confined.py::TestPostgresConfined"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
@@ -481,7 +482,7 @@ _DURABILITY = (
     Bug(
         "fence-ignored",
         "a dispatcher whose lease is over writes over what the next one recorded",
-        f"{_POSTGRES}/outbox.sql",
+        f"{_SHARED}/outbox.sql",
         "and d.id = t.id and d.turn = t.turn;",
         "and d.id = t.id;",
         ("tests/contract/test_outbox.py::TestPostgresConfinedOutbox::test_whoever_took_it_over_records_it",),

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "src" / "handraise"
 
 NEEDED = {
+    "SQL of both engines": "handraise/backends/sql/statements/",
     "SQL of SQLite": "handraise/backends/sqlite/statements.sql",
     "SQL of PostgreSQL": "handraise/backends/postgres/statements.sql",
     "migrations of SQLite": "handraise/backends/sqlite/migrations/0001_schema.sql",

@@ -18,8 +18,9 @@ from handraise import Question, Responder, StoreUnavailable
 from handraise.backends.postgres import open_postgres, row_security, schema
 from handraise.backends.postgres.connections import transaction
 from handraise.backends.postgres.database import RowSecurity
+from handraise.backends.postgres.transaction import STATEMENTS
 from handraise.backends.sql.parameters import draft_values
-from handraise.backends.sql_files import Migration, load_statements
+from handraise.backends.sql_files import Migration
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import Sealer
 from handraise.desks import desk_from_store
@@ -37,7 +38,7 @@ from tests.conftest import own_database
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-STATEMENTS = load_statements("handraise.backends.postgres")
+
 RIGHTS = {
     "migrations": {"SELECT"},
     "store_copy": {"SELECT"},

@@ -277,7 +277,17 @@ PARAMETERS: dict[str, Any] = {
 @pytest.mark.parametrize(
     "name",
     [
-        *("read", "read_by_key", "outcomes", "due", "history", "feed", "feed_end", "settled_since"),
+        *(
+            "read",
+            "read_by_key",
+            "outcomes",
+            "due_workspaces",
+            "lock_due",
+            "history",
+            "feed",
+            "feed_end",
+            "settled_since",
+        ),
         *("pending_all", "pending_by_asker", "pending_by_conversation", "pending_by_recipient"),
         *("urgent_all", "urgent_by_asker", "urgent_by_conversation", "urgent_by_recipient"),
         *("looked_through", "event_before", "settled", "endings", "queue_stats_of_workspace"),

@@ -21,6 +21,7 @@ from handraise.backends.pagination import walks_of
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import RowSecurity
 from handraise.backends.postgres.search_index import query_text
+from handraise.backends.sql.dialects import Dialect
 from handraise.backends.sql.parameters import (
     count_query,
     draft_values,
@@ -32,7 +33,7 @@ from handraise.backends.sql.parameters import (
     view_query,
     walks_query,
 )
-from handraise.backends.sql_files import load_statements
+from handraise.backends.sql_files import load_port_statements, load_statements, parts_of
 from handraise.model.drafting import Limits, compose
 from handraise.model.pending_views import Order, PendingFilters
 from handraise.model.search_words import query_of, responder_tags, workspace_tag
@@ -45,10 +46,17 @@ from tests.tiers import sized
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
+_POSTGRES = "handraise.backends.postgres"
 STATEMENTS = {
-    name: statement
-    for file in ("statements.sql", "outbox.sql", "search.sql", "views.sql")
-    for name, statement in load_statements("handraise.backends.postgres", file).items()
+    name: part
+    for statements in (
+        load_statements(_POSTGRES),
+        load_statements(_POSTGRES, "search.sql"),
+        load_statements(_POSTGRES, "views.sql"),
+        load_port_statements(_POSTGRES, Dialect.POSTGRES, ("outbox.sql",)),
+    )
+    for statement in statements.values()
+    for name, part in parts_of(statement).items()
 }
 PENDING = SETTLED = sized(gate=50_000, nightly=1_000_000)
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

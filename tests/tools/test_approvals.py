@@ -25,7 +25,9 @@ from handraise import (
 )
 from handraise.desks import LocalDesk
 from handraise.errors import AlreadyConsumed
+from handraise.model.approval_uses import Use, UseRefused
 from handraise.model.provenance import Provenance
+from handraise.model.questions import Ref
 from handraise.testing import ManualClock, promise
 from handraise.tools.approvals import requires_approval
 

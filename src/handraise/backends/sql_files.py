@@ -1,9 +1,11 @@
 """Loading SQL from the `.sql` files next to a backend: named statements and numbered migrations.
 
 A statement starts with `-- name: its_name`, then a sentence, then SQL with `:named` parameters. Nothing is
-ever formatted into it. After the name there may be a note on how to run it: `(may take long)` if nobody waits for it,
-`(as keeper)` if it needs a special role, `(writes)` if only a function that it calls writes, or several with commas. A
-migration starts with `-- oldest release: X.Y.Z`, the
+ever formatted into it. It may have several parts, each but the last with `;` at the end of a line: they run one after
+the other in one transaction. After the name there may be a note on how to run it: `(may take long)` if nobody waits for
+it, `(as keeper)` if it needs a special role, `(writes)` if only a function that it calls writes, `(only PostgreSQL)` if
+the others have nothing to do, for example a lock, or several with commas. The statements in `sql/statements` are for
+all engines; `sql/dialects.py` says how they are written. A migration starts with `-- oldest release: X.Y.Z`, the
 oldest release that works on the schema it makes. The store keeps that, so such a release still starts after the
 migration.
 """
@@ -14,16 +16,19 @@ import functools
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 
 from handraise._version import __version__
+from handraise.backends.sql.dialects import Dialect, expand
 from handraise.model.errors import SchemaMismatch
 
 _NAME = re.compile(r"^-- name: (\w+)(?: \((.*)\))?$", re.MULTILINE)
 _OLDEST_RELEASE = re.compile(r"\A-- oldest release: (\d+\.\d+\.\d+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _WRITES = re.compile(r"\b(?:insert into|update|delete from|merge into)\b", re.IGNORECASE)
+_SHARED = "handraise.backends.sql"
+PORT_FILES = ("directory.sql", "outbox.sql", "ledger.sql", "policies.sql", "files.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +66,41 @@ class Migration:
 
 
 @functools.cache
-def load_statements(package: str, file: str = "statements.sql") -> dict[str, Statement]:
-    """The named statements in a file of a backend."""
+def load_statements(
+    package: str, file: str = "statements.sql", dialect: Dialect | None = None
+) -> dict[str, Statement]:
+    """The named statements in a file, which is shared by all engines if it needs a dialect."""
     text = (resources.files(package) / file).read_text()
     _, *parts = _NAME.split(text)
     return {
-        name: _statement(name, sql, frozenset((how or "").split(", ")))
+        name: _statement(name, sql, frozenset((how or "").split(", ")), dialect)
         for name, how, sql in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     }
+
+
+@functools.cache
+def load_port_statements(
+    package: str, dialect: Dialect, files: tuple[str, ...] = PORT_FILES
+) -> dict[str, Statement]:
+    """The statements of the ports that are written once for all engines: the shared ones, and an engine's own."""
+    own = [(package, file, None) for file in files]
+    shared = [(_SHARED, f"statements/{file}", dialect) for file in files]
+    return {
+        name: statement
+        for home, file, spoken in (*own, *shared)
+        if (resources.files(home) / file).is_file()
+        for name, statement in load_statements(home, file, spoken).items()
+    }
+
+
+def parts_of(statement: Statement) -> dict[str, Statement]:
+    """The parts of a statement, which run one after the other; none if an engine has nothing to do.
+
+    Those after the first have the name of the statement and their number, such as `use_link_2`.
+    """
+    parts = [part for part in statement.named.split(";\n") if part.strip()]
+    names = [statement.name, *(f"{statement.name}_{number}" for number in range(2, len(parts) + 1))]
+    return {name: _numbered(replace(statement, named=part)) for name, part in zip(names, parts, strict=False)}
 
 
 @functools.cache
@@ -92,7 +124,7 @@ def joined(*statements: Statement) -> Statement:
     *others, last = map(_own_parameters, statements)
     parts = ",\n".join(f"_{place} as (\n{sql}\n)" for place, sql in enumerate(others))
     name = "_and_".join(each.name for each in statements)
-    return _statement(name, f"with {parts}\n{last}" if others else last, frozenset())
+    return _statement(name, f"with {parts}\n{last}" if others else last, frozenset(), None)
 
 
 def _own_parameters(statement: Statement) -> str:
@@ -141,17 +173,28 @@ def _order(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", release)[:3])
 
 
-def _statement(name: str, sql: str, how: frozenset[str]) -> Statement:
+def _statement(name: str, sql: str, how: frozenset[str], dialect: Dialect | None) -> Statement:
     sql = "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--")).strip()
-    parameters = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
-    numbers = {parameter: f"${place}" for place, parameter in enumerate(parameters, 1)}
-    numbered = _PARAMETER.sub(lambda found: numbers[found[1]], sql)
-    return Statement(
-        name,
-        sql,
-        numbered,
-        parameters,
-        may_take_long="may take long" in how,
-        as_keeper="as keeper" in how,
-        writes="writes" in how or bool(_WRITES.search(sql)),
+    if dialect is not None:
+        sql = expand(sql, dialect)
+    if dialect is Dialect.SQLITE and "only PostgreSQL" in how:
+        sql = ""
+    return _numbered(
+        Statement(
+            name,
+            sql,
+            numbered="",
+            parameters=(),
+            may_take_long="may take long" in how,
+            as_keeper="as keeper" in how,
+            writes="writes" in how or bool(_WRITES.search(sql)),
+        )
     )
+
+
+def _numbered(statement: Statement) -> Statement:
+    """A statement with the numbers of its parameters."""
+    parameters = tuple(dict.fromkeys(_PARAMETER.findall(statement.named)))
+    numbers = {parameter: f"${place}" for place, parameter in enumerate(parameters, 1)}
+    numbered = _PARAMETER.sub(lambda found: numbers[found[1]], statement.named)
+    return replace(statement, numbered=numbered, parameters=parameters)

@@ -69,8 +69,8 @@ def replacement_change(old: Question, new_id: str, now: datetime) -> Change:
     return Change(question=after, kind=EventKind.WITHDRAWN, data=data, by=old.asker)
 
 
-def follower_changes(ended: Change, followers: Sequence[Question], now: datetime) -> list[Change]:
-    """What changes in the pending questions that follow one that has ended, the oldest first.
+def follower_changes(ended: Change | None, followers: Sequence[Question], now: datetime) -> list[Change]:
+    """What changes in the pending questions that follow one that has ended, or was erased, the oldest first.
 
     If a person has decided, they end the same way, except what that person asks themselves. Of those that are left, the
     oldest is asked instead, and the others follow that one.
@@ -78,10 +78,11 @@ def follower_changes(ended: Change, followers: Sequence[Question], now: datetime
     changes: list[Change] = []
     left: list[Question] = []
     for question in followers:
-        if (change := _shared_end(ended, question, now)) is not None:
-            changes.append(change)
-        else:
+        change = None if ended is None else _shared_end(ended, question, now)
+        if change is None:
             left.append(question)
+        else:
+            changes.append(change)
     for place, question in enumerate(left):
         after = changed(question, follows=None if place == 0 else left[0].id)
         kind = EventKind.OPENED if place == 0 else None

@@ -108,19 +108,24 @@ class Database:
 
         About several workspaces, call it inside `run_batch`.
         """
+        return await self._work(self._begin_in(*workspaces), work)
 
+    async def work_as_keeper(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """The same with the rights of `KEEPER_ROLE`, taken instead of the application's role."""
+        return await self._work(self._begin_as_keeper(workspace), work)
+
+    async def _work(self, begin: str | None, work: Callable[[Run], Awaitable[Result]]) -> Result:
         async def done(acquired: Connection, within: float) -> Result:
             async def run(statement: Statement, /, **values: Any) -> list[Any]:
                 return await self._last_rows(acquired, [statement], self._with_now(values), within)
 
             return await work(run)
 
-        return await self._run(self._begin_in(*workspaces) or "begin", done)
+        return await self._run(begin or "begin", done)
 
     async def fetch_as_keeper(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
         """The same for statements that only `KEEPER_ROLE` may run, taken instead of the application's role."""
-        role = KEEPER_ROLE if self._row_security is not None and self._row_security.role else None
-        return await self._run_all(self._begin_in(workspace, role=role), statements, values)
+        return await self._run_all(self._begin_as_keeper(workspace), statements, values)
 
     async def run_batch(
         self,
@@ -152,6 +157,10 @@ class Database:
             return None
         security = self._row_security if role is None else RowSecurity(role)
         return security.begin_in(*sorted(set(workspaces)))
+
+    def _begin_as_keeper(self, workspace: str) -> str | None:
+        role = KEEPER_ROLE if self._row_security is not None and self._row_security.role else None
+        return self._begin_in(workspace, role=role)
 
     def _with_now(self, values: dict[str, Any]) -> dict[str, Any]:
         return {"now": self._clock.now() if self._clock else None, **values}

@@ -1,4 +1,4 @@
--- The audit trail. `:now` is null in production: the clock of the database is used.
+-- What PostgreSQL does with the audit trail in its own way: only functions of the schema write and erase.
 
 -- name: unsealed (may take long)
 -- Some of the workspaces with something to be sealed.
@@ -34,10 +34,6 @@ left join lateral (
     limit 1
 ) as last on true;
 
--- name: has_signed
--- Whether a seal is signed with a key.
-select number from handraise.seals where workspace = :workspace and key_id = :key_id limit 1;
-
 -- name: add_salts
 -- Add salts for existing questions that have none; the new salts are concatenated, each of this length.
 insert into handraise.salts (workspace, question_id, salt)
@@ -46,10 +42,6 @@ from unnest(:ids::text[]) with ordinality as t (id, place)
 where exists (select from handraise.questions as q where q.workspace = :workspace and q.id = t.id)
     or exists (select from handraise.archive_index as x where x.workspace = :workspace and x.id = t.id)
 on conflict do nothing;
-
--- name: salts
--- The salts of questions.
-select question_id, salt from handraise.salts where workspace = :workspace and question_id = any (:ids::text[]);
 
 -- name: asked
 -- What was asked in questions, archived or not.
@@ -78,22 +70,6 @@ cross join lateral (
     limit 1
 ) as a;
 
--- name: removals_unsealed
--- Removals that no seal covers.
-select number, question_id, what, at, actor, cursors
-from handraise.removals
-where workspace = :workspace and seal is null
-order by number
-limit :limit;
-
--- name: removals_of_seal
--- Removals that a seal covers.
-select number, question_id, what, at, actor, cursors
-from handraise.removals
-where workspace = :workspace and seal = :seal::bigint
-order by number
-limit :limit;
-
 -- name: append (writes)
 -- Add a seal after the last.
 select handraise.append_seal(
@@ -101,16 +77,6 @@ select handraise.append_seal(
     :sealed_at::timestamptz, :previous::bytea, :leaves::bytea, :cursors, null, :signature::bytea, :key_id,
     :removals::bigint[]
 ) as appended;
-
--- name: seals
--- Seals in their order.
-select
-    workspace, number, oldest, handraise.cursor_text(last_transaction, last_number) as cursor, sealed_at, previous, leaves,
-    cursors, signature, key_id
-from handraise.seals
-where workspace = :workspace and number > :after::bigint
-order by number
-limit :limit;
 
 -- name: concerning (may take long)
 -- The questions in which a person took part, or that name them.
@@ -149,32 +115,6 @@ select handraise.erase_person(:workspace, :person);
 -- Store an event of the workspace in the transaction of a keeper.
 select handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb);
 
--- name: rule
--- How long a workspace keeps what is settled.
-select keep from handraise.retention where workspace = :workspace;
-
--- name: put_rule (as keeper)
--- Give a workspace its own rule, and store the event of it.
-with done as (
-    insert into handraise.retention as r (workspace, keep) values (:workspace, :keep::interval)
-    on conflict (workspace) do update set keep = excluded.keep where r.keep is distinct from excluded.keep
-    returning r.workspace
-)
-select
-    done.*,
-    handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb)
-from done;
-
--- name: remove_rule (as keeper)
--- Take a workspace's rule away, and store the event of it.
-with done as (
-    delete from handraise.retention where workspace = :workspace returning workspace
-)
-select
-    done.*,
-    handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb)
-from done;
-
 -- name: shortest_keep
 -- The shortest time that any workspace keeps settled questions.
 select handraise.shortest_keep() as keep;
@@ -182,34 +122,3 @@ select handraise.shortest_keep() as keep;
 -- name: may_remove
 -- Whether this login may remove questions that are kept long enough.
 select has_function_privilege('handraise.remove_archived(timestamptz, timestamptz, integer)', 'execute') as so;
-
--- name: hold
--- Hold something, and store the event of it.
-with done as (
-    insert into handraise.holds (workspace, name, question_id, reason, since, actor)
-    values (:workspace, :name, :question_id, :reason, coalesce(:now::timestamptz, now()), :actor)
-    on conflict do nothing
-    returning name
-),
-noted as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select coalesce(:now::timestamptz, now()), :workspace, '', :kind, :actor, :data::text::jsonb from done
-)
-select * from done;
-
--- name: lift (as keeper)
--- Lift a hold, and store the event of it.
-with done as (
-    delete from handraise.holds where workspace = :workspace and name = :name returning name
-)
-select
-    done.*,
-    handraise.note_change(coalesce(:now::timestamptz, now()), :workspace, :kind, :actor, :data::text::jsonb)
-from done;
-
--- name: holds
--- What is held.
-select workspace, name, question_id, reason, since, actor
-from handraise.holds
-where workspace = :workspace
-order by name;

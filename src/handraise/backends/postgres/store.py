@@ -17,7 +17,7 @@ from handraise.backends.postgres.database import KEEPER_ROLE, Database, Result, 
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
-from handraise.backends.postgres.transaction import PostgresTransaction
+from handraise.backends.postgres.transaction import STATEMENTS, PostgresTransaction
 from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.decided_changes import (
     expire_older,
@@ -96,7 +96,6 @@ from handraise.ports.settled_filter import SettledFilter
 
 _log = logging.getLogger(__name__)
 
-STATEMENTS = load_statements("handraise.backends.postgres")
 VIEW_STATEMENTS = load_statements("handraise.backends.postgres", "views.sql")
 LEDGER = load_statements("handraise.backends.postgres", "ledger.sql")
 

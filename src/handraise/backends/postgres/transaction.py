@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from handraise.backends.postgres.database import Run
+from handraise.backends.sql.dialects import Dialect
 from handraise.backends.sql.rows import Row
 from handraise.backends.sql.transactions import Values
 from handraise.backends.sql_files import joined, load_statements
 
-STATEMENTS = load_statements("handraise.backends.postgres")
+STATEMENTS = {
+    **load_statements("handraise.backends.postgres"),
+    **load_statements("handraise.backends.sql", "statements/questions.sql", Dialect.POSTGRES),
+}
 
 
 class PostgresTransaction:
@@ -18,6 +22,10 @@ class PostgresTransaction:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+
+    async def __call__(self, name: str, /, **values: Any) -> Sequence[Row]:
+        """What a statement returns."""
+        return await self._run(STATEMENTS[name], **values)
 
     async def fetch_each(self, name: str, rows: Sequence[Values], /) -> Sequence[Row]:
         """What a statement returns for these rows."""

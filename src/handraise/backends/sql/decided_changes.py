@@ -39,7 +39,7 @@ from handraise.model.due_changes import (
     orphan_change,
     replacement_change,
 )
-from handraise.model.events import SETTLING, EventKind
+from handraise.model.events import EventKind
 from handraise.model.grants import Grant
 from handraise.model.inbox_entries import InboxEntry
 from handraise.model.json_values import Json
@@ -50,6 +50,7 @@ from handraise.model.people import GROUP
 from handraise.model.questions import Aside, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.standing_answers import StandingAnswer
+from handraise.model.stops import Stop
 
 
 class _Locked(NamedTuple):
@@ -84,15 +85,13 @@ async def settle(moves: Sequence[Move], work: Transaction) -> Sequence[Change | 
     decided = {
         each.question.ref: decide(each.question, each.move, facts[each.question.ref]) for each in locked
     }
-    changes = [each for each in decided.values() if isinstance(each, Change)]
-    if changes:
-        await save(changes, work, facts[changes[0].question.ref].now)
+    await save([each for each in decided.values() if isinstance(each, Change)], work)
     return [
         decided.get(move.question.ref, Refused(why=Refusal.SETTLED, question=move.question)) for move in moves
     ]
 
 
-async def save(changes: Sequence[Change], work: Transaction, now: datetime) -> list[Ref]:
+async def save(changes: Sequence[Change], work: Transaction) -> list[Ref]:
     """Store what has changed in questions, and in those that follow what has ended; return what has ended."""
     await _write(changes, work)
     ended = [each for each in changes if each.has_ended]
@@ -100,10 +99,21 @@ async def save(changes: Sequence[Change], work: Transaction, now: datetime) -> l
     for leader in ended:
         if leader.question.topic is None or leader.question.follows is not None:
             continue
-        rows = await work.fetch_each("lock_followers", [leader.question.ref._asdict()])
-        if followers := [stored_question(row) for row in rows]:
-            refs += await save(follower_changes(leader, followers, now), work, now)
+        refs += await _end_followers(leader.question.ref, leader, work)
     return refs
+
+
+async def ask_next(erased: Ref, work: Transaction) -> None:
+    """Ask the oldest of the questions that followed one that was erased."""
+    await _end_followers(erased, None, work)
+
+
+async def _end_followers(leader: Ref, ended: Change | None, work: Transaction) -> list[Ref]:
+    rows = await work("lock_followers", **leader._asdict())
+    if not rows:
+        return []
+    now = instant(rows[0]["now"])
+    return await save(follower_changes(ended, [stored_question(row) for row in rows], now), work)
 
 
 async def take_due_steps(workspace: str, limit: int, work: Transaction) -> tuple[list[Ref], bool]:
@@ -111,12 +121,12 @@ async def take_due_steps(workspace: str, limit: int, work: Transaction) -> tuple
 
     Return what has ended, and whether anything was due. What another transaction has locked is skipped.
     """
-    place = [{"workspace": workspace, "limit": limit}]
-    due = await work.fetch_each("lock_due", place)
+    due = await work("lock_due", workspace=workspace, limit=limit)
     changes = [each for row in due if (each := due_change(stored_question(row), instant(row["now"])))]
     # One step at a time: what was due twice comes again.
     done = {each.question.id for each in changes}
-    unheard = [row for row in await work.fetch_each("lock_unheard", place) if row["id"] not in done]
+    unheard = await work("lock_unheard", workspace=workspace, limit=limit)
+    unheard = [row for row in unheard if row["id"] not in done]
     put_off = []
     for row in unheard:
         question = stored_question(row)
@@ -127,19 +137,18 @@ async def take_due_steps(workspace: str, limit: int, work: Transaction) -> tuple
     await work.fetch_each("put_off_closing", put_off)
     if not changes:
         return [], bool(put_off)
-    return await save(changes, work, instant((due or unheard)[0]["now"])), True
+    return await save(changes, work), True
 
 
 async def expire_older(
     workspace: str, asker: str, max_age: timedelta, limit: int, work: Transaction
 ) -> list[Ref]:
     """Expire some of an asker's pending questions that are too old."""
-    values = {"workspace": workspace, "asker": asker, "max_age": max_age, "limit": limit}
-    rows = await work.fetch_each("lock_old", [values])
+    rows = await work("lock_old", workspace=workspace, asker=asker, max_age=max_age, limit=limit)
     if not rows:
         return []
     now = instant(rows[0]["now"])
-    return await save([expiry_change(stored_question(row), now) for row in rows], work, now)
+    return await save([expiry_change(stored_question(row), now) for row in rows], work)
 
 
 async def replace(posted: Sequence[Question], work: Transaction, now: datetime) -> list[Ref]:
@@ -155,7 +164,7 @@ async def replace(posted: Sequence[Question], work: Transaction, now: datetime) 
     changes = [replacement_change(each, new_ids[each.ref], now) for each in old]
     over = [each for each in changes if each.kind is EventKind.REPLACED]
     await work.write({"add_events": [_event_values(each, EventKind.REPLACED) for each in over]})
-    return await save([each for each in changes if each.kind is not EventKind.REPLACED], work, now)
+    return await save([each for each in changes if each.kind is not EventKind.REPLACED], work)
 
 
 async def use_approval(ref: Ref, use: Use, work: Transaction) -> UsableApproval | UseRefused | None:
@@ -167,7 +176,7 @@ async def use_approval(ref: Ref, use: Use, work: Transaction) -> UsableApproval 
     if not rows:
         return None
     question = stored_question(rows[0])
-    facts = await _use_facts(question, use, work)
+    facts = await _use_facts(question, (from_json(rows[0]["outcome"]) or {}).get("grant"), use, work)
     found = check_use(question, use, facts)
     if isinstance(found, UseRefused):
         is_again = found.why is UseRefusal.USED and facts.is_repeated
@@ -181,7 +190,7 @@ async def use_approval(ref: Ref, use: Use, work: Transaction) -> UsableApproval 
 async def take_back(ref: Ref, work: Transaction, *, by: str, reason: str | None) -> bool:
     """Take an approval back; return whether that was possible."""
     rows = await work.fetch_each("lock_settled", [ref._asdict()])
-    person = await work.fetch_each("rights", [{"workspace": ref.workspace, "person": by}])
+    person = await work.fetch_each("rights", [{"workspace": ref.workspace, "id": by}])
     is_admin = any(row["role"] == "admin" and not row["is_disabled"] for row in person)
     if not rows or not can_be_taken_back(question := stored_question(rows[0]), by, administrator=is_admin):
         return False
@@ -208,30 +217,30 @@ async def _note(
     await work.write({name: [values], "add_events": [_event_values(change, kind)]})
 
 
-async def _use_facts(question: Question, use: Use, work: Transaction) -> UseFacts:
+async def _use_facts(question: Question, grant_id: str | None, use: Use, work: Transaction) -> UseFacts:
+    """What decides about a use; the approval came from this grant, if it came from one."""
     ending = None if use.decided_by is None else use.decided_by.ending
     asked = {
         **question.ref._asdict(),
-        "kinds": json_text(sorted(SETTLING)),
         "rule": None if ending is None else ending.rule,
         "actor": use.by,
         "digest": use.digest,
         "request": use.request,
     }
     [row] = await work.fetch_each("use_facts", [asked])
+    endings = await work.fetch_each("endings_of", [question.ref._asdict()])
     grants: dict[Ref, tuple[Grant, Right]] = {}
     rights = _Rights({}, set())
     outcome = question.outcome
     if isinstance(outcome, Answered) and outcome.source == "grant":
-        grant_id = str(from_json(row["outcome"])["grant"])
-        grants = await _grants_used([Ref(question.workspace, grant_id)], work)
+        grants = await _grants_used([Ref(question.workspace, grant_id or "")], work)
         givers = {(question.workspace, grant.granted_by) for grant, _ in grants.values()}
         found = await _rights_of(givers, _groups_asked([question]), work)
         rights = found.get(question.workspace, rights)
     return UseFacts(
         now=instant(row["now"]),
-        endings=[SealedEnding(each["kind"], each["data"]) for each in json.loads(row["endings"] or "[]")],
-        stops=[stored_stop(each) for each in json.loads(row["stops"] or "[]")],
+        endings=[SealedEnding(each["kind"], from_json(each["data"])) for each in endings],
+        stops=await _stops_in([question.workspace], work),
         policy_version=row["policy_version"] or 0,
         is_rule_suspended=bool(row["is_rule_suspended"]),
         is_repeated=use.request is not None and bool(row["is_repeated"]),
@@ -274,6 +283,7 @@ async def _facts(locked: Sequence[_Locked], work: Transaction) -> dict[Ref, Fact
     used = {Ref(each.question.workspace, each.move.grant_id) for each in locked if each.move.grant_id}
     grants = await _grants_used(used, work)
     rights = await _rights(locked, grants, work)
+    stops = await _stops_in({each.question.workspace for each in locked if each.row["has_stops"]}, work)
     standing = await _standing_checked(locked, work)
     facts = {}
     for move, question, row, ballots in locked:
@@ -283,12 +293,18 @@ async def _facts(locked: Sequence[_Locked], work: Transaction) -> dict[Ref, Fact
             now=instant(row["now"]),
             known=known,
             disabled=disabled | {move.by} if row["is_disabled"] else disabled,
-            stops=[stored_stop(each) for each in json.loads(row["stops"] or "[]")],
+            stops=[each for each in stops if each.workspace == question.workspace],
             ballots=ballots,
             grant=None if move.grant_id is None else grants.get(Ref(question.workspace, move.grant_id)),
             standing=standing.get(Ref(question.workspace, ruling.standing or "")) if ruling else None,
         )
     return facts
+
+
+async def _stops_in(workspaces: Collection[str], work: Transaction) -> list[Stop]:
+    """What is stopped in these workspaces."""
+    rows = await work.fetch_each("stops_in", [{"workspace": each} for each in sorted(workspaces)])
+    return [stored_stop(row) for row in rows]
 
 
 async def _grants_used(places: Collection[Ref], work: Transaction) -> dict[Ref, tuple[Grant, Right]]:
@@ -340,7 +356,7 @@ async def _rights_of(
     people: Collection[tuple[str, str]], groups: Collection[tuple[str, str]], work: Transaction
 ) -> dict[str, _Rights]:
     """What the directories say about people, by workspace: locked first, then read, so that it stays so."""
-    named = [{"workspace": workspace, "person": name} for workspace, name in sorted(people)]
+    named = [{"workspace": workspace, "id": name} for workspace, name in sorted(people)]
     in_groups = [{"workspace": workspace, "group_name": name} for workspace, name in sorted(groups)]
     await work.fetch_each("lock_people", named)
     await work.fetch_each("lock_groups", in_groups)

@@ -222,6 +222,7 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews, SqlProvisioned):
             await run("hold_person", id=person_id)
             rows = await run("disable_person", id=person_id)
             if rows:
+                await run("end_access", id=person_id)
                 await note(run, person_disabled(stored_person(rows[0]), by=by))
             rows = rows or await run("find_person", id=person_id)
             return stored_person(rows[0]) if rows else None
@@ -264,15 +265,16 @@ class SqlDirectory(SqlPasskeys, SqlCalendars, SqlSavedViews, SqlProvisioned):
         """Remove a person; see the port."""
 
         async def work(run: Run) -> bool:
+            await run("lock_person", id=person_id, email_folded=None)
+            before = await run("find_person", id=person_id)
             if check is not None:
-                await run("lock_person", id=person_id, email_folded=None)
-                before = await run("find_person", id=person_id)
                 check(stored_person(before[0]) if before else None)
-            rows = await run("remove_person", id=person_id)
-            if rows:
-                await run("remove_deputy", id=person_id)
-                await note(run, person_removed(stored_person(rows[0]), by=by))
-            return bool(rows)
+            if not before or not await run("remove_person", id=person_id):
+                return False
+            await run("end_access", id=person_id)
+            await run("remove_deputy", id=person_id)
+            await note(run, person_removed(stored_person(before[0]), by=by))
+            return True
 
         return await self._executor.transact(workspace, work)
 

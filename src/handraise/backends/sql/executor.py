@@ -40,6 +40,10 @@ class SqlExecutor(Protocol):
         """
         ...
 
+    async def transact_as_keeper(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+        """The same with the right to change what is kept and for how long, which no server needs."""
+        ...
+
 
 async def note(run: Run, change: Change | None) -> None:
     """Store an event of the workspace in the transaction that makes the change; do nothing if it is None."""

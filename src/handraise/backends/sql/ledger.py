@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from handraise.backends.sql.executor import SqlExecutor
+from handraise.backends.sql.executor import Run, SqlExecutor, note
 from handraise.backends.sql.parameters import change_values
 from handraise.backends.sql.rows import (
     Row,
@@ -96,23 +96,34 @@ class SqlLedger:
         """Give a workspace a rule; see the port."""
         change = rule_change(rule, by=by)
         if rule is None:
-            await self._change(workspace, "remove_rule", change)
+            await self._change_as_keeper(workspace, "remove_rule", change)
         else:
-            await self._change(workspace, "put_rule", change, keep=rule.keep)
+            await self._change_as_keeper(workspace, "put_rule", change, keep=rule.keep)
 
     async def hold(self, hold: Hold) -> None:
         """Hold something; see the port."""
-        what = {"name": hold.name, "question_id": hold.question_id, "reason": hold.reason}
-        change = hold_placed(hold.name, hold.question_id, hold.reason, by=hold.by)
-        await self._change(hold.workspace, "hold", change, **what)
+        what = {"name": hold.name, "question_id": hold.question_id, "reason": hold.reason, "actor": hold.by}
+
+        async def work(run: Run) -> None:
+            if await run("hold", **what):
+                await note(run, hold_placed(hold.name, hold.question_id, hold.reason, by=hold.by))
+
+        await self._executor.transact(hold.workspace, work)
 
     async def lift(self, workspace: str, name: str, *, by: str | None = None) -> bool:
         """Lift a hold; see the port."""
-        return await self._change(workspace, "lift", hold_lifted(name, by=by), name=name)
+        return await self._change_as_keeper(workspace, "lift", hold_lifted(name, by=by), name=name)
 
-    async def _change(self, workspace: str, statement: str, change: Change, /, **values: Any) -> bool:
-        """Run a statement that also stores its event, if it changes something; say whether it did."""
-        return bool(await self._executor.fetch(workspace, statement, **values, **change_values(change)))
+    async def _change_as_keeper(self, workspace: str, name: str, change: Change, /, **values: Any) -> bool:
+        """Run a statement and store its event, if it changes something; say whether it did."""
+
+        async def work(run: Run) -> bool:
+            changed = bool(await run(name, **values))
+            if changed:
+                await run("note_as_keeper", **change_values(change))
+            return changed
+
+        return await self._executor.transact_as_keeper(workspace, work)
 
     async def holds(self, workspace: str) -> Sequence[Hold]:
         """What is held; see the port."""

@@ -176,13 +176,14 @@ class SqlOutbox:
                 workspace,
                 *(name for name, about in needed.items() if about),
                 tries=AsJson([try_values(each) for each in own]),
+                ids=[each.delivery.id for each in own],
                 sent=sent,
                 lost=lost,
             )
 
     async def mark_unreached(self, ref: Ref) -> bool:
         """Nobody can be told of it; see the port."""
-        return bool(await self._executor.fetch(ref.workspace, "unreached", lost=[ref.id]))
+        return bool(await self._executor.fetch(ref.workspace, "lock_questions", "unreached", lost=[ref.id]))
 
     async def failed(self, workspace: str, *, limit: int) -> Sequence[Delivery]:
         """What failed; see the port."""

@@ -56,6 +56,9 @@ class SqlStandingAnswers:
         self, workspace: str, standing_id: str, *, by: str
     ) -> StandingAnswer | None:
         """End a standing answer; see the port."""
-        rows = await self._executor.fetch(workspace, "revoke_standing_answer", standing=standing_id, actor=by)
+        record = json_text({"standing": standing_id})
+        rows = await self._executor.fetch(
+            workspace, "revoke_standing_answer", standing=standing_id, actor=by, record=record
+        )
         rows = rows or await self._executor.fetch(workspace, "read_standing_answer", standing=standing_id)
         return stored_standing_answer(rows[0]) if rows else None

@@ -14,9 +14,13 @@ Values = Mapping[str, Any]
 class Transaction(Protocol):
     """A transaction that has begun, in which statements run by their names.
 
-    Each statement is run for many rows. PostgreSQL takes them as arrays, in one call; SQLite takes one row after the other.
+    Most statements about questions are run for many rows at once: `${rows(…)}` stands for them.
     The engine itself sets `:now`, the instant at which the transaction began.
     """
+
+    async def __call__(self, name: str, /, **values: Any) -> Sequence[Row]:
+        """What a statement returns."""
+        ...
 
     async def fetch_each(self, name: str, rows: Sequence[Values], /) -> Sequence[Row]:
         """What a statement returns for these rows, if there are any."""

@@ -7,12 +7,11 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from handraise.backends.sql.executor import Run
 from handraise.backends.sql.rows import Row
 from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.statements import STATEMENTS, run
 from handraise.backends.sqlite.timestamps import now_by
-from handraise.backends.sqlite.transaction import finished
+from handraise.backends.sqlite.transaction import SqliteTransaction, finished
 from handraise.ports import Clock
 
 T = TypeVar("T")
@@ -42,15 +41,16 @@ class SqliteExecutor:
             self._connections.read(work) if _READS.issuperset(names) else self._connections.write(work)
         )
 
-    async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+    async def transact(self, workspace: str, work: Callable[[SqliteTransaction], Awaitable[T]], /) -> T:
         """The result of several statements in one transaction; see the protocol."""
 
         def made(connection: sqlite3.Connection) -> T:
-            now = now_by(self._clock)
-
-            async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
-                return run(connection, name, workspace=workspace, now=now, **values)
-
-            return finished(work(in_transaction))
+            return finished(work(SqliteTransaction(connection, now_by(self._clock), workspace)))
 
         return await self._connections.write(made)
+
+    async def transact_as_keeper(
+        self, workspace: str, work: Callable[[SqliteTransaction], Awaitable[T]], /
+    ) -> T:
+        """The same: whoever can open the file may do everything."""
+        return await self.transact(workspace, work)

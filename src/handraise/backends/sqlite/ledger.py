@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from handraise.backends.seal_chain import continues
-from handraise.backends.sql.executor import Run, SqlExecutor
+from handraise.backends.sql.decided_changes import ask_next
+from handraise.backends.sql.executor import Run
 from handraise.backends.sql.feed_places import BEGINNING, cursor_of, read_place
 from handraise.backends.sql.ledger import SqlLedger, head_of
 from handraise.backends.sql.parameters import seal_values
+from handraise.backends.sql.transactions import Transaction
 from handraise.backends.sqlite.connections import Connections
+from handraise.backends.sqlite.executor import SqliteExecutor
+from handraise.model.questions import Ref
 from handraise.model.seals import Seal
 
 _OF_QUESTION = (
-    "close",
     "remove_events",
     "remove_deliveries",
     "remove_references",
@@ -30,8 +33,9 @@ _OF_QUESTION = (
 class SqliteLedger(SqlLedger):
     """The audit trail in SQLite. See `handraise.ports.Ledger` for what each method promises."""
 
-    def __init__(self, executor: SqlExecutor, connections: Connections) -> None:
+    def __init__(self, executor: SqliteExecutor, connections: Connections) -> None:
         super().__init__(executor)
+        self._transact = executor.transact
         self._connections = connections
 
     async def append(self, seal: Seal, *, removals: Sequence[int]) -> bool:
@@ -54,28 +58,28 @@ class SqliteLedger(SqlLedger):
     async def erase(self, workspace: str, question_ids: Collection[str], *, by: str) -> Sequence[str]:
         """Erase questions; see the port."""
 
-        async def work(run: Run) -> list[str]:
-            erased = [each for each in sorted(question_ids) if await _erase(run, each, by)]
+        async def work(run: Transaction) -> list[str]:
+            refs = [Ref(workspace, each) for each in sorted(question_ids)]
+            erased = [ref.id for ref in refs if await _erase(run, ref, by)]
             if erased:
                 await run("merge_index")  # until then, the index keeps deleted words in its blocks
             return erased
 
-        return await self._executor.transact(workspace, work)
+        return await self._transact(workspace, work)
 
     async def scrub(self) -> bool:
         """Rewrite the file without what was deleted; see the port."""
         return await self._connections.scrub()
 
 
-async def _erase(run: Run, question_id: str, by: str) -> bool:
-    led = await run("led", id=question_id)
-    if await run("is_held", id=question_id) or not await run("erase_question", id=question_id):
+async def _erase(run: Transaction, ref: Ref, by: str) -> bool:
+    led = await run("led", id=ref.id)
+    if await run("is_held", id=ref.id) or not await run("erase_question", id=ref.id):
         return False
-    await run("note_removal", id=question_id, what="erased", actor=by)
+    await run("note_removal", id=ref.id, what="erased", actor=by)
+    await run.write({"leave_inbox": [ref._asdict()]})
     for name in _OF_QUESTION:
-        await run(name, id=question_id)
-    if led and (following := await run("followers", id=question_id, limit=1)):
-        next_id = following[0]["id"]
-        await run("follow", id=question_id, next_id=next_id, topic_key=led[0]["topic_key"])
-        await run("log", id=next_id, kind="opened", actor=None, channel=None, data=None)
+        await run(name, id=ref.id)
+    if led:
+        await ask_next(ref, run)
     return True

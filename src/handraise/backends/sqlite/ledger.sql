@@ -1,4 +1,4 @@
--- The audit trail. Instants are whole microseconds, lists are JSON arrays.
+-- What SQLite does with the audit trail in its own way. Instants are whole microseconds, lists are JSON arrays.
 
 -- name: unsealed
 -- Some of the workspaces with something to be sealed, walking from one to the next.
@@ -58,10 +58,6 @@ left join (
     select *, iif(last_transaction, last_transaction || '.', '') || last_number as cursor from seals where workspace = :workspace order by number desc limit 1
 ) as last on true;
 
--- name: has_signed
--- Whether a seal is signed with a key.
-select number from seals where workspace = :workspace and key_id = :key_id limit 1;
-
 -- name: add_salts
 -- Add salts for existing questions that have none; the new salts are concatenated, each of this length.
 insert into salts (workspace, question_id, salt)
@@ -71,23 +67,9 @@ cross join questions as q on q.workspace = :workspace and q.id = t.value
 where true
 on conflict do nothing;
 
--- name: salts
--- The salts of questions.
-select question_id, salt
-from salts
-where workspace = :workspace and question_id in (select value from json_each(:ids));
-
 -- name: asked
 -- What was asked.
 select * from questions where workspace = :workspace and id in (select value from json_each(:ids));
-
--- name: removals_unsealed
--- Removals that no seal covers.
-select * from removals where workspace = :workspace and seal is null order by number limit :limit;
-
--- name: removals_of_seal
--- Removals that a seal covers.
-select * from removals where workspace = :workspace and seal = :seal order by number limit :limit;
 
 -- name: events_behind
 -- The events between two places.
@@ -121,14 +103,6 @@ delete from removals where workspace = :workspace and seal < :oldest;
 -- name: delete_old_seals
 -- Delete old seals.
 delete from seals where workspace = :workspace and number < :oldest;
-
--- name: seals
--- Seals in their order.
-select *, iif(last_transaction, last_transaction || '.', '') || last_number as cursor
-from seals
-where workspace = :workspace and number > :after
-order by number
-limit :limit;
 
 -- name: concerning
 -- The questions in which a person took part, or that name them.
@@ -268,26 +242,6 @@ values (:workspace, '', :kind, :now, :actor, :data);
 -- The rules of all workspaces that have their own.
 select workspace, keep from retention;
 
--- name: rule
--- How long a workspace keeps what is settled.
-select keep from retention where workspace = :workspace;
-
--- name: put_rule
--- Give a workspace its own rule, and store the event of it.
-insert into events (workspace, question_id, kind, at, actor, data)
-select :workspace, '', :kind, :now, :actor, :data
-where not exists (select 1 from retention where workspace = :workspace and keep is :keep);
-insert into retention (workspace, keep) values (:workspace, :keep)
-on conflict (workspace) do update set keep = excluded.keep where retention.keep is not excluded.keep
-returning workspace;
-
--- name: remove_rule
--- Take a workspace's rule away, and store the event of it.
-insert into events (workspace, question_id, kind, at, actor, data)
-select :workspace, '', :kind, :now, :actor, :data
-from retention where workspace = :workspace;
-delete from retention where workspace = :workspace returning workspace;
-
 -- name: is_unsealed
 -- Whether a question has an event that no seal covers, in a workspace that has seals.
 select 1
@@ -296,24 +250,3 @@ where e.workspace = :workspace and e.question_id = :id and (e."transaction", e.p
     select s.last_transaction, s.last_number from seals as s where s.workspace = :workspace order by s.number desc limit 1
 )
 limit 1;
-
--- name: hold
--- Hold something, and store the event of it.
-insert into events (workspace, question_id, kind, at, actor, data)
-select :workspace, '', :kind, :now, :actor, :data
-where not exists (select 1 from holds where workspace = :workspace and name = :name);
-insert into holds (workspace, name, question_id, reason, since, actor)
-values (:workspace, :name, :question_id, :reason, :now, :actor)
-on conflict do nothing
-returning name;
-
--- name: lift
--- Lift a hold, and store the event of it.
-insert into events (workspace, question_id, kind, at, actor, data)
-select :workspace, '', :kind, :now, :actor, :data
-from holds where workspace = :workspace and name = :name;
-delete from holds where workspace = :workspace and name = :name returning name;
-
--- name: holds
--- What is held.
-select * from holds where workspace = :workspace order by name;

@@ -1,48 +1,4 @@
--- The statements of policies in SQLite.
-
--- name: policy_versions
--- Versions of a policy, the latest first.
-select workspace, version, at, actor, document
-from policies
-where workspace = :workspace and (:before is null or version < :before)
-order by version desc
-limit :limit;
-
--- name: put_policy
--- Store the next version, if `:expected` is the latest: of several at once, one gets a row.
-insert into policies (workspace, version, at, actor, document)
-select :workspace, :expected + 1, :now, :actor, :document
-where :expected = coalesce((select max(version) from policies where workspace = :workspace), 0)
-on conflict do nothing
-returning workspace, version, at, actor, document;
-
--- name: rule_suspensions
--- The rules of a workspace that are suspended.
-select workspace, rule, question_id, at, actor from rule_suspensions where workspace = :workspace order by at, rule;
-
--- name: lift_suspension
--- End the suspension of a rule.
-delete from rule_suspensions where workspace = :workspace and rule = :rule returning rule;
-
--- name: stops
--- The stops of a workspace, the oldest first.
-select workspace, id, agent, tool, why, at, actor from stops where workspace = :workspace order by at, id;
-
--- name: stop
--- Stop what is covered, unless the same is stopped already.
-insert into stops (workspace, id, agent, tool, why, at, actor)
-values (:workspace, :id, :agent, :tool, :why, :now, :actor)
-on conflict do nothing
-returning workspace, id, agent, tool, why, at, actor;
-
--- name: resume
--- End a stop.
-delete from stops where workspace = :workspace and id = :id
-returning workspace, id, agent, tool, why, at, actor;
-
--- name: quotas
--- The quotas of a workspace.
-select agent, pending from quotas where workspace = :workspace order by agent;
+-- What SQLite does with policies in its own way.
 
 -- name: quota_of
 -- How many pending questions an agent may have: its own quota, else that of the workspace, else this one.
@@ -51,28 +7,6 @@ select coalesce(
     (select pending from quotas where workspace = :workspace and agent = ''),
     :quota
 ) as quota;
-
--- name: lock_quotas
--- Nothing to do.
-
--- name: drop_quotas
--- Remove the quotas of a workspace.
-delete from quotas where workspace = :workspace;
-
--- name: put_quota
--- Store a quota.
-insert into quotas (workspace, agent, pending) values (:workspace, :agent, :pending);
-
--- name: count_waiting_checks
--- How many spot checks of a rule wait for people, counted up to a number.
-select count(*) as waiting
-from (
-    select 1
-    from inbox as i
-    inner join questions as q on q.workspace = i.workspace and q.id = i.question_id
-    where i.workspace = :workspace and i.main and q.ruling ->> '$.checked' = :rule
-    limit :limit
-) as found;
 
 -- name: find_standing_answer
 -- The standing answer that holds now for questions with this topic key, if its giver may still answer them.
@@ -120,23 +54,4 @@ insert into events (workspace, question_id, kind, at, actor, data)
 select workspace, question_id, 'kept', :now, :actor, :record
 from standing_answers
 where workspace = :workspace and id = :standing;
-select * from standing_answers where workspace = :workspace and id = :standing;
-
--- name: standing_answers
--- A page of all standing answers of a workspace.
-select * from standing_answers where workspace = :workspace and id > :after order by id limit :limit;
-
--- name: revoke_standing_answer
--- End a standing answer, unless it has ended before.
-insert into events (workspace, question_id, kind, at, actor, data)
-select workspace, question_id, 'revoked', :now, :actor, json_object('standing', id)
-from standing_answers
-where workspace = :workspace and id = :standing and revoked_at is null;
-update standing_answers
-set revoked_at = :now, revoked_by = :actor
-where workspace = :workspace and id = :standing and revoked_at is null
-returning *;
-
--- name: read_standing_answer
--- One standing answer.
 select * from standing_answers where workspace = :workspace and id = :standing;

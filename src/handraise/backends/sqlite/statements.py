@@ -10,28 +10,21 @@ from functools import singledispatch
 from types import NoneType
 from typing import Any
 
+from handraise.backends.sql.dialects import Dialect
 from handraise.backends.sql.parameters import AsJson
-from handraise.backends.sql_files import load_statements
+from handraise.backends.sql_files import load_port_statements, load_statements, parts_of
 from handraise.backends.sqlite.timestamps import length, micros
 
 _PACKAGE = "handraise.backends.sqlite"
 STATEMENTS = {
-    name: statement
-    for file in (
-        "statements.sql",
-        "directory.sql",
-        "outbox.sql",
-        "ledger.sql",
-        "policies.sql",
-        "files.sql",
-        "search.sql",
-        "views.sql",
-    )
-    for name, statement in load_statements(_PACKAGE, file).items()
+    **load_statements(_PACKAGE),
+    **load_statements(_PACKAGE, "search.sql"),
+    **load_statements(_PACKAGE, "views.sql"),
+    **load_port_statements(_PACKAGE, Dialect.SQLITE),
+    **load_statements("handraise.backends.sql", "statements/questions.sql", Dialect.SQLITE),
 }
 PARTS = {
-    name: [part for part in statement.named.split(";\n") if part.strip()]
-    for name, statement in STATEMENTS.items()
+    name: [part.named for part in parts_of(statement).values()] for name, statement in STATEMENTS.items()
 }
 """One statement elsewhere may be several here, run one after the other: SQLite has no writes inside `with`. A statement
 that has no parts is not needed here, for example a lock."""

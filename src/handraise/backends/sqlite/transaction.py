@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from handraise.backends.sql.rows import Row
 from handraise.backends.sql.transactions import Values
@@ -14,15 +14,20 @@ T = TypeVar("T")
 
 
 class SqliteTransaction:
-    """Runs statements, one row after the other. See `handraise.backends.sql.transactions.Transaction`."""
+    """Runs statements. See `handraise.backends.sql.transactions.Transaction`."""
 
-    def __init__(self, connection: sqlite3.Connection, now: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, now: int, workspace: str | None = None) -> None:
         self._connection = connection
         self._now = now
+        self._workspace = workspace
+
+    async def __call__(self, name: str, /, **values: Any) -> Sequence[Row]:
+        """What a statement about the workspace of this transaction returns."""
+        return run(self._connection, name, **{"workspace": self._workspace, "now": self._now, **values})
 
     async def fetch_each(self, name: str, rows: Sequence[Values], /) -> Sequence[Row]:
         """What a statement returns for these rows."""
-        return [found for row in rows for found in run(self._connection, name, now=self._now, **row)]
+        return run(self._connection, name, now=self._now, rows=list(rows)) if rows else []
 
     async def write(self, rows: Mapping[str, Sequence[Values]], /) -> None:
         """Run statements that return nothing."""

@@ -1,0 +1,228 @@
+-- What is locked, read and saved to decide about questions. Nothing is decided here: see `handraise.model`.
+
+-- name: lock
+-- Lock pending questions in the order in which they are given, and return what can have changed since they were asked, whether
+-- who moves is disabled, and whether anything is stopped in the workspace.
+select
+    q.workspace, q.id, q.steps_taken, q.stepped_at, q.heard_at, q.attempts, q.thread, q.asked_back, q.replied, q.follows,
+    q.votes, q.voters, q.missing, q.added, q.aside, q.taken_by, q.taken_until, ${now} as now,
+    -- Not exists(): PostgreSQL could then read everybody who is disabled.
+    (
+        select p.disabled_at is not null from handraise.people as p where p.workspace = q.workspace and p.id = t.actor
+    ) as is_disabled,
+    exists (select 1 from handraise.stops as s where s.workspace = q.workspace) as has_stops
+from ${rows(t, workspace text, id text, actor text)}
+${locked(q, questions, no key update)}
+where q.status = 'pending';
+
+-- name: stops_in
+-- What is stopped in workspaces.
+select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor
+from ${rows(t, workspace text)}
+join handraise.stops as s on s.workspace = t.workspace;
+
+-- name: lock_people
+-- Lock what the directory says about people: who changes it waits. It is read afterwards, in a new snapshot.
+select p.id from ${rows(t, workspace text, id text)} ${locked(p, people, key share)};
+
+-- name: rights
+-- Of these people those whom the directory knows, with their groups.
+select p.workspace, p.id, p.role, p.disabled_at is not null as is_disabled, ${groups_of(p)} as groups
+from ${rows(t, workspace text, id text)}
+join handraise.people as p on p.workspace = t.workspace and p.id = t.id;
+
+-- name: grants_used
+-- Grants that are used, locked: a revocation that was acknowledged is seen, and a later one waits.
+select g.* from ${rows(t, workspace text, id text)} ${locked(g, grants, share)};
+
+-- name: standing_checked
+-- The standing answers of which questions are spot checks, locked.
+select s.* from ${rows(t, workspace text, id text)} ${locked(s, standing_answers, no key update)};
+
+-- name: lock_settled
+-- Questions that may have ended, locked.
+select q.*, ${now} as now from ${rows(t, workspace text, id text)} ${locked(q, questions, no key update)};
+
+-- name: use_facts
+-- What the use of an approval depends on, and the time: that at which its question is locked, not that at which the wait for
+-- it began.
+select
+    ${clock} as now,
+    (select max(p.version) from handraise.policies as p where p.workspace = t.workspace) as policy_version,
+    exists (
+        select 1 from handraise.rule_suspensions as s where s.workspace = t.workspace and s.rule = t.rule
+    ) as is_rule_suspended,
+    exists (
+        select 1
+        from handraise.events as e
+        where e.workspace = t.workspace and e.question_id = t.id and e.kind = 'consumed' and e.actor = t.actor
+            and e.data ->> 'digest' = t.digest and e.data ->> 'request' = t.request
+    ) as is_repeated
+from ${rows(t, workspace text, id text, rule text, actor text, digest text, request text)};
+
+-- name: endings_of
+-- The events that ended questions.
+select e.kind, e.data
+from ${rows(t, workspace text, id text)}
+join handraise.events as e on e.workspace = t.workspace and e.question_id = t.id
+where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned');
+
+-- name: lock_due
+-- Pending questions of a workspace with a due step, locked, except those that another transaction has locked.
+select q.*, ${now} as now
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+-- A sub-select, because row-level security prevents an index search for a coalesce().
+where i.workspace = :workspace and i.due_at <= (select ${now}) and q.status = 'pending'
+order by i.due_at
+limit :limit
+${lock(for no key update of q skip locked)};
+
+-- name: lock_unheard
+-- The same for questions that may have to be closed because nobody waits for them.
+select q.*, ${now} as now
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.unheard_at <= (select ${now}) and q.status = 'pending'
+order by i.unheard_at
+limit :limit
+${lock(for no key update of q skip locked)};
+
+-- name: lock_old
+-- An asker's pending questions that were asked longer than `:max_age` ago, locked.
+select q.*, ${now} as now
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.asker = :asker and q.status = 'pending'
+    and q.asked_at < ${now} - :max_age::interval
+order by i.question_id
+limit :limit
+${lock(for no key update of q skip locked)};
+
+-- name: lock_replaced
+-- Questions that others of their askers replace, locked.
+select q.*, ${now} as now
+from ${rows(t, workspace text, id text, asker text)}
+${locked(q, questions, no key update)}
+where q.asker = t.asker and q.replaced_by is null;
+
+-- name: lock_followers
+-- The pending questions that follow one, locked, the oldest first.
+select q.*, ${now} as now
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.follows = :id and q.status = 'pending'
+order by i.question_id
+${lock(for no key update of q)};
+
+-- name: save_questions
+-- Store what has changed in questions. The voters stay if there are none.
+update handraise.questions as q
+set
+    status = t.status, settled_at = case when t.status <> 'pending' then ${now} end, outcome = t.outcome::json,
+    attempts = t.attempts, thread = t.thread, asked_back = t.asked_back, replied = t.replied, votes = t.votes::jsonb,
+    voters = coalesce(t.voters::jsonb, q.voters), missing = t.missing::jsonb, added = t.added::jsonb,
+    aside = t.aside::jsonb, taken_by = t.taken_by, taken_until = t.taken_until, steps_taken = t.steps_taken,
+    stepped_at = t.stepped_at, follows = t.follows
+from ${rows(
+    t, workspace text, id text, status text, outcome text, attempts int, thread int, asked_back int, replied int, votes text,
+    voters text, missing text, added text, aside text, taken_by text, taken_until timestamptz, steps_taken int,
+    stepped_at timestamptz, follows text
+)}
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: save_replacements
+-- Store which questions have replaced others.
+update handraise.questions as q
+set replaced_by = t.replaced_by
+from ${rows(t, workspace text, id text, replaced_by text)}
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: save_uses
+-- Store that approvals are used up.
+update handraise.questions as q
+set consumed_at = ${now}
+from ${rows(t, workspace text, id text)}
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: save_taken_back
+-- Store that approvals are taken back.
+update handraise.questions as q
+set taken_back_at = ${now}
+from ${rows(t, workspace text, id text)}
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: save_reports
+-- Store what came of answers.
+update handraise.questions as q
+set reported_at = ${now}, report = t.data::json
+from ${rows(t, workspace text, id text, data text)}
+where q.workspace = t.workspace and q.id = t.id;
+
+-- name: leave_inbox
+-- Take questions that have ended out of the inbox.
+delete from handraise.inbox
+where (workspace, question_id) in (select t.workspace, t.id from ${rows(t, workspace text, id text)});
+
+-- name: save_inbox
+-- Store entries of the inbox. A new one has what never changes from the main entry of its question.
+insert into handraise.inbox as i (
+    due_at, asked_at, taken_until, urgency, likeness, step, main, open, takes_votes, workspace, question_id, recipient, asker,
+    conversation, kind, tool, taken_by, aside, topic_key, follows
+)
+select
+    t.due_at, f.asked_at, t.taken_until, t.urgency, f.likeness, t.step, t.main, t.open, f.takes_votes, f.workspace,
+    f.question_id, t.recipient, f.asker, f.conversation, f.kind, f.tool, t.taken_by, t.aside::jsonb, t.topic_key, t.follows
+from ${rows(
+    t, workspace text, id text, recipient text, main bool, open bool, step int, urgency bigint, due_at timestamptz,
+    taken_by text, taken_until timestamptz, aside text, topic_key text, follows text
+)}
+join handraise.inbox as f on f.workspace = t.workspace and f.question_id = t.id and f.main
+where true
+on conflict (workspace, question_id, recipient) do update
+set
+    open = excluded.open, step = excluded.step, urgency = excluded.urgency, due_at = excluded.due_at,
+    aside = excluded.aside, taken_by = excluded.taken_by, taken_until = excluded.taken_until,
+    topic_key = excluded.topic_key, follows = excluded.follows;
+
+-- name: put_off_closing
+-- Look again at questions when they are to be closed by what was heard of their askers last.
+update handraise.inbox as i
+set unheard_at = t.unheard_at
+from ${rows(t, workspace text, id text, unheard_at timestamptz)}
+where i.workspace = t.workspace and i.question_id = t.id and i.main;
+
+-- name: add_events
+-- Store events, in this order.
+insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
+select ${now}, t.workspace, t.id, t.kind, t.actor, t.channel, t.data::jsonb
+from ${rows(t, workspace text, id text, kind text, actor text, channel text, data text)};
+
+-- name: add_grants
+-- Remember approvals.
+insert into handraise.grants (
+    created_at, expires_at, giver_backed, workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id,
+    giver_groups
+)
+select
+    t.created_at, t.expires_at, t.giver_backed, t.workspace, t.id, t.asker, t.tool, t.digest, t.scope, t.conversation,
+    t.granted_by, t.question_id, t.giver_groups::jsonb
+from ${rows(
+    t, created_at timestamptz, expires_at timestamptz, giver_backed bool, workspace text, id text, asker text, tool text,
+    digest text, scope text, conversation text, granted_by text, question_id text, giver_groups text
+)};
+
+-- name: suspend_rules
+-- Suspend rules, because spot checks of them were denied.
+insert into handraise.rule_suspensions (at, workspace, rule, question_id, actor)
+select ${now}, t.workspace, t.rule, t.id, t.actor
+from ${rows(t, workspace text, rule text, id text, actor text)}
+where true
+on conflict do nothing;
+
+-- name: end_standing
+-- End standing answers, because people have answered spot checks of them differently.
+update handraise.standing_answers as s
+set revoked_at = ${now}, revoked_by = t.actor, contradicted_in = t.id
+from ${rows(t, workspace text, standing text, actor text, id text)}
+where s.workspace = t.workspace and s.id = t.standing;
