@@ -5,7 +5,7 @@ from __future__ import annotations
 from handraise.backends.sql_files import load_statements
 from handraise.backends.sqlite.statements import PARTS
 
-# A server is always confined, and archiving never is.
+# A server is always confined, and removing never is.
 _REQUEST = (
     "begin",
     "find_keys",
@@ -31,20 +31,13 @@ _REQUEST = (
     "release",
     "release/commit",
 )
-_TIDY = (
-    "copy_settled",
-    "writers",
-    "leave_copied",
-    "remove_archived",
-    "drop_archive_months",
-)
+_TIDY = ("remove_settled",)
 
 POINTS: dict[str, dict[str, tuple[str, ...]]] = {
     "postgres": {
         "ask": (
             "insert",
             "read_by_key",
-            "read_archived_by_key",
         ),
         "callback": (
             "begin",
@@ -102,8 +95,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         "consume": (
             "read",
             "consume",
-            "read_archived",
-            "consume_archived",
             "consumed_by",
         ),
         "send": (
@@ -114,8 +105,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         "report": (
             "read",
             "report",
-            "read_archived",
-            "report_archived",
         ),
         "thread": (
             "read",
@@ -138,7 +127,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read",
             "join",
             "read_by_key",
-            "read_archived_by_key",
             "joined",
         ),
         "wait": (
@@ -171,8 +159,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "insert/commit",
             "read_by_key",
             "read_by_key/commit",
-            "read_archived_by_key",
-            "read_archived_by_key/commit",
         ),
         "callback": (
             "begin",
@@ -258,10 +244,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read/commit",
             "consume",
             "consume/commit",
-            "read_archived",
-            "read_archived/commit",
-            "consume_archived",
-            "consume_archived/commit",
             "consumed_by",
             "consumed_by/commit",
         ),
@@ -280,10 +262,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read/commit",
             "report",
             "report/commit",
-            "read_archived",
-            "read_archived/commit",
-            "report_archived",
-            "report_archived/commit",
         ),
         "thread": (
             "begin",
@@ -321,8 +299,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "join/commit",
             "read_by_key",
             "read_by_key/commit",
-            "read_archived_by_key",
-            "read_archived_by_key/commit",
             "joined",
             "joined/commit",
         ),
@@ -739,7 +715,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
         {"quotas", "lock_quotas", "drop_quotas", "put_quota"}
     ),
     "it changes the policy, which the next question is decided by; tests/chaos/test_policy_changes.py kills servers": frozenset(
-        {"put_policy", "lift_suspension"}
+        {"put_policy", "lift_suspension", "writers"}
     ),
     "it is part of the transaction of a vote or of a denial, which has failpoints before and after it": frozenset(
         {"suspend_rule", "contradict", "ask"}
@@ -816,7 +792,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     ),
     "it comes only after a failure, and the runs of others go through it": frozenset({"read_request"}),
     "it is decided by the row that `consume` changes, and the contract has the race of the two": frozenset(
-        {"take_back", "take_back_archived"}
+        {"take_back"}
     ),
     "tests/chaos/test_stops.py kills servers while they stop and resume": frozenset(
         {"stop", "stops", "resume", "covering_stop"}

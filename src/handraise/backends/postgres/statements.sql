@@ -1,8 +1,7 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the clock of the database is used.
 
 -- name: insert
--- Register questions. One whose key or id exists, archived or not, or that would be the second to replace a question, is not
--- returned. A question that would give its asker more pending questions than its quota allows is not registered, and
+-- Register questions. One whose key or id exists, or that would be the second to replace a question, is not returned. A question that would give its asker more pending questions than its quota allows is not registered, and
 -- neither is one that was decided by another version of the policy, by a rule that is suspended or by a standing answer that
 -- does not hold, or that a stop covers; it is returned with the reason as `refused`, and with the `stop`. `pending` is how
 -- many its asker had before, up to the quota: that of the asker, else of the workspace, else `:quota`; null and 0 are any
@@ -103,15 +102,7 @@ posted as (
         case when topic_key is not null and ended_as is null then handraise.followed_by(workspace, topic_key) end,
         attachments::json, heartbeat, case when heartbeat is not null then coalesce(:now::timestamptz, now()) end
     from draft
-    where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
-            select from handraise.archive_index as x where x.workspace = draft.workspace and x.id = draft.id
-        ))
-        and (draft.key is null or not exists (
-            select from handraise.archive_index as x
-            where x.workspace = draft.workspace and x.key = draft.key
-                and x.owner = case when draft.shared then '' else draft.asker end
-        ))
-        and (draft.key is null or draft.shared or not exists (
+    where (draft.key is null or draft.shared or not exists (
             select from handraise.events as e
             where e.workspace = draft.workspace and e.actor = draft.asker and e.key = draft.key
         ))
@@ -160,7 +151,7 @@ opened as (
     from posted, jsonb_array_elements_text(added) as recipient
     where status = 'pending' and not recipients ? recipient
 ),
--- What a new question replaces is withdrawn if it is open. An archived one keeps no link to the new one.
+-- What a new question replaces is withdrawn if it is open.
 replaced as (
     update handraise.questions as q
     set (replaced_by, status, settled_at, outcome) = (
@@ -620,54 +611,6 @@ logged as (
 )
 select id from used;
 
--- name: consume_archived
--- The same if the question has been archived.
-with held as materialized (
-    select a.workspace, a.id, a.settled_at
-    from handraise.archive_index as x
-    join handraise.archive as a on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
-    where x.workspace = :workspace and x.id = :id
-    for no key update of a
-),
-locked as materialized (
-    select held.*, coalesce(:now::timestamptz, clock_timestamp()) as at from held
-),
-used as (
-    update handraise.archive as a
-    set consumed_at = coalesce(:now::timestamptz, now())
-    from locked
-    where a.workspace = locked.workspace and a.id = locked.id and a.settled_at = locked.settled_at
-        and a.status = 'answered' and a.consumed_at is null and a.taken_back_at is null and a.asker = :actor
-        and a.outcome -> 'value' ->> 'decision' = 'approve' and a.outcome -> 'value' ->> 'digest' = :digest
-        and (
-            select bool_and(coalesce(
-                e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
-                and e.data -> 'value' ->> 'digest' = :digest,
-                false
-            ))
-            from handraise.events as e
-            where e.workspace = :workspace and e.question_id = :id
-                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned')
-        )
-        and handraise.is_good(
-            a.workspace, a.form, a.outcome, a.settled_at,
-            handraise.audience(a.recipients, a.steps, a.steps_taken, a.added), locked.at
-        )
-        and (
-            a.outcome ->> 'source' is distinct from 'policy' or handraise.is_policy(a.workspace, :policy_version, :rule)
-        )
-        and not exists (select from handraise.stops_of(a.workspace, a.asker, a.form))
-    returning a.workspace, a.id, a.consumed_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select
-        consumed_at, workspace, id, 'consumed', :actor,
-        jsonb_build_object('digest', :digest::text, 'request', :request::text)
-    from used
-)
-select id from used;
-
 -- name: consumed_by
 -- A row if this same request used up the approval before, and is now repeated, and nothing stops it.
 select e.number
@@ -676,16 +619,8 @@ where e.workspace = :workspace and e.question_id = :id and e.kind = 'consumed' a
     and e.data ->> 'digest' = :digest and e.data ->> 'request' = :request
     and not exists (
         select
-        from (
-            select q.form from handraise.questions as q where q.workspace = :workspace and q.id = :id
-            union all
-            select a.form
-            from handraise.archive_index as x
-            join handraise.archive as a
-                on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
-            where x.workspace = :workspace and x.id = :id
-        ) as asked,
-        handraise.stops_of(:workspace, :actor, asked.form)
+        from handraise.questions as q, handraise.stops_of(:workspace, :actor, q.form)
+        where q.workspace = :workspace and q.id = :id
     );
 
 -- name: find_usable
@@ -693,23 +628,10 @@ where e.workspace = :workspace and e.question_id = :id and e.kind = 'consumed' a
 select
     coalesce(:now::timestamptz, now()) as now,
     least(q.settled_at + (q.form ->> 'valid_for')::float8 * interval '1 second', g.expires_at) as ends
-from (
-    select
-        u.workspace, u.asker, u.status, u.form, u.outcome, u.settled_at, u.consumed_at, u.taken_back_at, u.recipients,
-        u.steps, u.steps_taken, u.added
-    from handraise.questions as u
-    where u.workspace = :workspace and u.id = :id
-    union all
-    select
-        a.workspace, a.asker, a.status, a.form, a.outcome, a.settled_at, a.consumed_at, a.taken_back_at, a.recipients,
-        a.steps, a.steps_taken, a.added
-    from handraise.archive_index as x
-    join handraise.archive as a on a.workspace = x.workspace and a.id = x.id and a.settled_at = x.settled_at
-    where x.workspace = :workspace and x.id = :id
-) as q
+from handraise.questions as q
 left join handraise.grants as g
     on g.workspace = :workspace and g.id = q.outcome ->> 'grant' and q.outcome ->> 'source' = 'grant'
-where q.status = 'answered' and q.asker = :actor and q.consumed_at is null and q.taken_back_at is null
+where q.workspace = :workspace and q.id = :id and q.status = 'answered' and q.asker = :actor and q.consumed_at is null and q.taken_back_at is null
     and q.outcome -> 'value' ->> 'decision' = 'approve' and q.outcome -> 'value' ->> 'digest' = :digest
     and (
         select bool_and(coalesce(
@@ -737,10 +659,6 @@ with pending as (
         and not exists (
             select from handraise.questions as k
             where k.workspace = :workspace and case when k.shared then '' else k.asker end = :actor and k.key = :key
-        )
-        and not exists (
-            select from handraise.archive_index as x
-            where x.workspace = :workspace and x.owner = :actor and x.key = :key
         )
     for no key update of q
 )
@@ -798,36 +716,6 @@ logged as (
 )
 select id from taken;
 
--- name: take_back_archived
--- The same if the question has been archived.
-with place as materialized (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = :workspace and x.id = :id
-),
-taken as (
-    update handraise.archive as a
-    set taken_back_at = coalesce(:now::timestamptz, now())
-    from place
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-        and a.status = 'answered' and a.consumed_at is null and a.taken_back_at is null
-        and a.outcome -> 'value' ->> 'decision' = 'approve'
-        and (
-            a.outcome ->> 'by' = :actor
-            or a.votes ->> :actor = a.votes ->> (a.outcome ->> 'by')
-            or exists (
-                select from handraise.people as p
-                where p.workspace = :workspace and p.id = :actor and p.role = 'admin' and p.disabled_at is null
-            )
-        )
-    returning a.workspace, a.id, a.taken_back_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select taken_back_at, workspace, id, 'taken_back', :actor, :data::text::jsonb from taken
-)
-select id from taken;
-
 -- name: report
 -- Record what came of an answer, for its asker, once. An approval must have been used.
 with reported as (
@@ -836,28 +724,6 @@ with reported as (
     where workspace = :workspace and id = :id and status = 'answered' and reported_at is null and asker = :actor
         and (form ->> 'kind' <> 'approval' or consumed_at is not null)
     returning workspace, id, reported_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select reported_at, workspace, id, 'reported', :actor, :data::text::jsonb from reported
-)
-select id from reported;
-
--- name: report_archived
--- The same if the question has been archived.
-with place as materialized (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = :workspace and x.id = :id
-),
-reported as (
-    update handraise.archive as a
-    set reported_at = coalesce(:now::timestamptz, now()), report = :data::text::json
-    from place
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-        and a.status = 'answered' and a.reported_at is null and a.asker = :actor
-        and (a.form ->> 'kind' <> 'approval' or a.consumed_at is not null)
-    returning a.workspace, a.id, a.reported_at
 ),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, data)
@@ -1104,70 +970,24 @@ select t.workspace, t.owner, t.key as name, e.question_id as id
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
 
--- name: read_archived
--- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever
--- moved, and only from one table to the other: a question that was not found in the first table is found here.
-select q.*, false as overdue
-from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-cross join lateral (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = t.workspace and x.id = t.id
-    limit 1
-) as place
-cross join lateral (
-    select a.*
-    from handraise.archive as a
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-    limit 1
-) as q;
-
--- name: read_archived_by_key
--- Archived questions by their keys and whose those are.
-select q.*, false as overdue, t.owner
-from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
-cross join lateral (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = t.workspace and x.owner = t.owner and x.key = t.key
-    limit 1
-) as place
-cross join lateral (
-    select a.*
-    from handraise.archive as a
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-    limit 1
-) as q;
-
--- name: copy_settled (may take long, writes)
--- Copy those questions of the next pages into the archive that were settled so long ago.
-select workspaces, ids, around
-from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval, :pages);
-
 -- name: writers
--- The transactions that write to questions now, archived or not. A statement takes its lock before its snapshot of the database, so one
+-- The transactions that write to questions now. A statement takes its lock before its snapshot of the database, so one
 -- that is not among them will see what is committed by now.
 select coalesce(array_agg(distinct l.virtualtransaction), '{}') as writers
 from pg_locks as l
-where l.locktype = 'relation' and l.relation in ('handraise.questions'::regclass, 'handraise.archive'::regclass)
+where l.locktype = 'relation' and l.relation = 'handraise.questions'::regclass
     and l.mode = 'RowExclusiveLock'
     and l.database = (select d.oid from pg_database as d where d.datname = current_database())
     and l.pid <> pg_backend_pid();
 
--- name: leave_copied (may take long, writes)
--- Delete copied questions from the table of questions.
-select leave_copied as moved from handraise.leave_copied(:workspaces::text[], :ids::text[]);
-
--- name: remove_archived (may take long, writes)
--- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is forever.
-select remove_archived as removed
-from handraise.remove_archived(
-    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :at_most
+-- name: remove_settled (may take long, writes)
+-- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is forever. This
+-- looks at the next `:looked` events after a place, and returns the next place, without a workspace at the end.
+select removed, workspace, transaction::text, number
+from handraise.remove_settled(
+    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :looked, :workspace,
+    :transaction::text::xid8, :number::bigint
 );
-
--- name: drop_archive_months (may take long, writes)
--- Drop what is left of months that are not kept.
-select handraise.drop_archive_months(coalesce(:now::timestamptz, now()) - :keep::interval);
 
 -- name: outcomes
 -- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once.
@@ -1345,8 +1165,7 @@ cross join lateral (
 
 -- name: settled
 -- A page of what has ended, newest first: a walk back over up to `:looked` events, and from each that ended a question
--- to its row, archived or not. If that does not fill the page, `edge` is the last event that was read, in a separate
--- row if necessary.
+-- to its row. If that does not fill the page, `edge` is the last event that was read, in a separate row if necessary.
 with page as materialized (
     select e.transaction, e.number, q.*
     from (
@@ -1360,25 +1179,9 @@ with page as materialized (
     -- With a limit, so that each row is looked up separately: there is no gain in reading them all.
     cross join lateral (
         select s.*
-        from (
-            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
-            union all
-            select a.*
-            from (
-                select x.id, x.settled_at
-                from handraise.archive_index as x
-                where x.workspace = :workspace and x.id = e.question_id
-                limit 1
-            ) as place
-            cross join lateral (
-                select b.*
-                from handraise.archive as b
-                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
-                limit 1
-            ) as a
-            limit 1
-        ) as s
-        where (:conversation::text is null or s.conversation = :conversation)
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id
+            and (:conversation::text is null or s.conversation = :conversation)
             and (:asker::text is null or s.asker = :asker)
             and (
                 :decision::text is null
@@ -1441,8 +1244,8 @@ left join edge on true
 order by page.transaction desc, page.number desc;
 
 -- name: settled_rows
--- What has ended among the next `:looked` events after a cursor, oldest first, archived or not, in the columns of an
--- export. `edge` is the last event that was read, in a separate row if nothing has ended; it is null at the end.
+-- What has ended among the next `:looked` events after a cursor, oldest first, in the columns of an export. `edge` is the
+-- last event that was read, in a separate row if nothing has ended; it is null at the end.
 with walked as materialized (
     select w.transaction, w.number, w.question_id, w.kind, w.at
     from handraise.events as w
@@ -1460,25 +1263,8 @@ page as materialized (
     -- With a limit, so that each row is looked up separately: there is no gain in reading them all.
     cross join lateral (
         select s.*
-        from (
-            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
-            union all
-            select a.*
-            from (
-                select x.id, x.settled_at
-                from handraise.archive_index as x
-                where x.workspace = :workspace and x.id = e.question_id
-                limit 1
-            ) as place
-            cross join lateral (
-                select b.*
-                from handraise.archive as b
-                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
-                limit 1
-            ) as a
-            limit 1
-        ) as s
-        where s.settled_at is not null
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id and s.settled_at is not null
         limit 1
     ) as q
     where e.kind = any (:kinds::text[])
@@ -1599,24 +1385,9 @@ with page as materialized (
             (select jsonb_agg(v.name) from jsonb_object_keys(s.votes) as v (name)) as voters,
             (s.steps -> 0 ->> 'after')::float8 as promised_seconds,
             s.report ->> 'ok' = 'false' as failed
-        from (
-            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
-            union all
-            select a.*
-            from (
-                select x.id, x.settled_at
-                from handraise.archive_index as x
-                where x.workspace = :workspace and x.id = e.question_id
-                limit 1
-            ) as place
-            cross join lateral (
-                select b.*
-                from handraise.archive as b
-                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
-                limit 1
-            ) as a
-            limit 1
-        ) as s
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id
+        limit 1
     ) as q
     where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned') and e.at >= :since::timestamptz
     order by e.transaction desc, e.number desc
