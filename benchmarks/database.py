@@ -14,14 +14,14 @@ from handraise.desks import uuid7_ids
 from support.database import fetch_value
 
 _AT_ONCE = 10_000
-_SEEDS, _TIMES = 10_000, 25
+SEEDS, _TIMES = 10_000, 25
 
 _TABLES = """
 select
     format('%s', c.oid::regclass) as name,
     max(a.attname) filter (where a.attname in ('id', 'question_id')) as key,
     bool_or(a.attname = 'key') as has_key,
-    string_agg(quote_ident(a.attname), ', ') filter (where a.attname not in ('id', 'question_id', 'key') and not a.atthasdef
+    string_agg(quote_ident(a.attname), ', ') filter (where a.attname not in ('id', 'question_id', 'key') and (not a.atthasdef or c.relname = 'questions')
         and a.attidentity = '' and a.attgenerated = '') as others
 from pg_class as c
 join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -57,12 +57,16 @@ async def fill(address: str, ask: Sent, count: int, *, prefix: str = "") -> list
     return ids
 
 
-async def multiply(address: str, ask: Sent, count: int) -> None:
-    """Add pending questions, which the database itself makes from a few: the time to fill it is not measured.
+async def multiply(address: str, ask: Sent, count: int, *, answer: Sent | None = None) -> list[str]:
+    """Add pending or answered questions, which the database itself makes from a few, whose ids are returned.
 
-    Every row of a question in any table is copied with another id; columns with a default get a new value.
+    Every row of a question in any table is copied with another id. Columns of events and of the inbox that have a default
+    get a new value.
     """
-    seeds = await fill(address, ask, min(count, _SEEDS), prefix="0198")
+    seeds = await fill(address, ask, min(count, SEEDS), prefix="0198")
+    if answer is not None:
+        async with filling(address) as connection:
+            await connection.fetch(answer.sql, *answer.arguments([answer.row(each) for each in seeds]))
     async with filling(address) as connection:
         tables = await connection.fetch(_TABLES)
         indexes = await connection.fetch(_INDEXES)
@@ -72,18 +76,21 @@ async def multiply(address: str, ask: Sent, count: int) -> None:
     async with filling(address) as connection:
         for index in indexes:
             await connection.execute(index["definition"])
+    return seeds
 
 
 async def _multiply_in(address: str, table: dict[str, Any], count: int) -> None:
     name, id_column, others = table["name"], table["key"], table["others"]
-    named = [id_column, "key"] if table["has_key"] else [id_column]
     async with filling(address) as connection:
-        for start in range(0, count // _SEEDS, _TIMES):
-            times = min(_TIMES, count // _SEEDS - start)
+        for start in range(0, count // SEEDS, _TIMES):
+            times = min(_TIMES, count // SEEDS - start)
             new_id = f"'0199' || lpad((n + {start})::text, 9, '0') || substr({id_column}, 14)"
+            named = {id_column: new_id}
+            if table["has_key"]:
+                named["key"] = f"case when key is not null then {new_id} end"
             await connection.execute(
                 f"insert into {name} ({', '.join(named)}, {others}) "  # noqa: S608 -- names out of the catalogue
-                f"select {', '.join([new_id] * len(named))}, {others} from generate_series(1, {times}) as n, "
+                f"select {', '.join(named.values())}, {others} from generate_series(1, {times}) as n, "
                 f"{name} as seed where {id_column} like '0198%' order by n, {id_column}"
             )
 

@@ -22,7 +22,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PLOT = DOCS / "reference" / "benchmarks.md", DOCS / "images" / "benchmarks.svg"
 ORDER = (
     *("pairs", "instructions", "workspaces", "asks", "wakeups", "waits", "inbox", "sweep", "http", "idle"),
-    *("sqlite", "growth", "archive", "peers", "buses"),
+    *("sqlite", "growth", "settled", "peers", "buses"),
 )
 
 ABOUT = """# Benchmarks

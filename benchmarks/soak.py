@@ -1,9 +1,9 @@
 """A steady load for a long time: latency must stay flat and the tables bounded, with autovacuum at work.
 
-    python -m benchmarks.soak [--minutes 60] [--share 0.5] [--rest 30] [--keep 120] [--quick] [--json]
+    python -m benchmarks.soak [--minutes 60] [--share 0.5] [--keep 120] [--quick] [--json]
 
 It starts its own PostgreSQL. First the top speed is measured, then pairs are asked and answered at a share of it,
-while settled questions are archived after `--rest` seconds and removed after `--keep`. The run is cut into ten parts.
+while settled questions are removed after `--keep` seconds. The run is cut into ten parts.
 What counts are the ratios: latency in the last third to that in the first (`flat_ask`, `flat_answer`), the same
 divided by that of a bare insert at the same time, which shows the machine's other work (`flat_ask_to_bare`,
 `flat_answer_to_bare`), and the size of the tables at the end to what it was when the first questions had just been
@@ -44,8 +44,7 @@ where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'i') and
 """
 _ROWS = """
 select
-    (select count(*) from handraise.questions) as hot,
-    (select count(*) from handraise.archive) as archived,
+    (select count(*) from handraise.questions) as stored,
     (select count(distinct question_id) from handraise.events) as kept
 """
 _VACUUMS = """
@@ -63,7 +62,7 @@ class Part:
         self.bares: list[float] = []
         self.behind = 0.0
         self.sizes: dict[str, int] = {}
-        self.hot = self.archived = self.kept = 0
+        self.stored = self.kept = 0
         self.vacuums = 0
         self.dead = 0
 
@@ -88,8 +87,8 @@ class Run:
         return self.parts[min(PARTS - 1, int((time.perf_counter() - self.began) / self.seconds * PARTS))]
 
 
-async def soak(address: str, *, seconds: float, rate: float, rest: float, keep: float) -> list[Part]:
-    """Ask and answer this many pairs a second, and tidy up meanwhile, as a server does."""
+async def soak(address: str, *, seconds: float, rate: float, keep: float) -> list[Part]:
+    """Ask and answer this many pairs a second, and remove old ones meanwhile, as a server does."""
     async with (
         open_backend(address) as backend,
         open_backend(address, connections=2) as beside,
@@ -99,7 +98,7 @@ async def soak(address: str, *, seconds: float, rate: float, rest: float, keep: 
         turns = iter(range(round(rate * seconds)))
         async with asyncio.TaskGroup() as tasks:
             watch = tasks.create_task(_watch(run))
-            others = (_tidy(beside.store, rest=rest, keep=keep), _compare(run))
+            others = (_tidy(beside.store, keep=keep), _compare(run))
             chores = list(map(tasks.create_task, others))
             await asyncio.gather(*(_ask_and_answer(run, desk, turns, rate) for _ in range(_CALLERS)))
             await watch
@@ -123,10 +122,10 @@ async def _ask_and_answer(run: Run, desk: Desk, turns: Iterator[int], rate: floa
         part.answers.append(time.perf_counter() - between)
 
 
-async def _tidy(store: Store, *, rest: float, keep: float) -> None:
+async def _tidy(store: Store, *, keep: float) -> None:
     while True:
         await asyncio.sleep(_TIDY_EVERY)
-        await store.tidy(rest=timedelta(seconds=rest), keep=timedelta(seconds=keep), limit=20_000)
+        await store.tidy(keep=timedelta(seconds=keep), limit=20_000)
 
 
 async def _compare(run: Run) -> None:
@@ -150,7 +149,7 @@ async def _watch(run: Run) -> None:
             await asyncio.sleep(max(0.0, until - time.perf_counter()))
             part.sizes = await sizes(connection)
             (rows,) = await connection.fetch(_ROWS)
-            part.hot, part.archived, part.kept = rows["hot"], rows["archived"], rows["kept"]
+            part.stored, part.kept = rows["stored"], rows["kept"]
             (vacuumed,) = await connection.fetch(_VACUUMS)
             part.vacuums, part.dead = vacuumed["vacuums"], vacuumed["dead"]
             print(f"  {number:>2}/{PARTS} {_line(part)}", file=sys.stderr, flush=True)
@@ -182,8 +181,7 @@ def figures_of(parts: list[Part], *, seconds: float, keep: float) -> dict[str, A
         "ask_p99_ms": 1000 * p(0.99, "asks", parts),
         "answer_p99_ms": 1000 * p(0.99, "answers", parts),
         "behind_s": parts[-1].behind,
-        "hot": [part.hot for part in parts],
-        "archived": parts[-1].archived,
+        "stored": [part.stored for part in parts],
         "removed": sum(len(part.answers) for part in parts) - parts[-1].kept,
         "mib": [part.bytes / 2**20 for part in parts],
         "sizes": parts[-1].sizes,
@@ -196,9 +194,7 @@ def figures_of(parts: list[Part], *, seconds: float, keep: float) -> dict[str, A
     }
 
 
-async def measure(
-    *, minutes: float, share: float, rest: float, keep: float, top_seconds: float
-) -> dict[str, Any]:
+async def measure(*, minutes: float, share: float, keep: float, top_seconds: float) -> dict[str, Any]:
     """Every figure by name, on its own server, because autovacuum may be off on the existing one."""
     with own_servers(1, {"autovacuum": "on", "shared_buffers": "512MB"}) as (server,):
         address = server.address
@@ -206,7 +202,7 @@ async def measure(
         top = await desk_pairs(address, 256, top_seconds)
         print(f"top speed {top:,.0f} pairs/s", file=sys.stderr, flush=True)
         seconds = 60 * minutes
-        parts = await soak(address, seconds=seconds, rate=share * top, rest=rest, keep=keep)
+        parts = await soak(address, seconds=seconds, rate=share * top, keep=keep)
         return {"top_pairs_per_s": top, **figures_of(parts, seconds=seconds, keep=keep)}
 
 
@@ -216,7 +212,7 @@ def _line(part: Part) -> str:
     ask, answer = (1000 * statistics.median(each) for each in (part.asks, part.answers))
     return (
         f"ask p50 {ask:6.2f} ms  answer p50 {answer:6.2f} ms  {part.bytes / 2**20:8.1f} MiB  "
-        f"{part.hot} hot {part.archived} archived  {part.dead} dead  {part.vacuums} vacuums  {part.behind:.1f} s behind"
+        f"{part.stored} stored  {part.dead} dead  {part.vacuums} vacuums  {part.behind:.1f} s behind"
     )
 
 
@@ -228,20 +224,17 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long")
     parser.add_argument("--share", type=float, default=0.5, help="of the top speed")
     parser.add_argument(
-        "--rest", type=float, default=30.0, help="seconds until a settled question is archived"
+        "--keep", type=float, default=120.0, help="seconds until a settled question is removed"
     )
-    parser.add_argument("--keep", type=float, default=120.0, help="seconds until it is removed")
     parser.add_argument("--quick", action="store_true", help="under a minute, for a first look")
     parser.add_argument("--json", action="store_true", help="the figures as one line of JSON, last")
     given = parser.parse_args()
     top = 4.0
     if given.quick:
-        given.minutes, given.rest, given.keep, top = min(given.minutes, 0.5), 3.0, 8.0, 2.0
+        given.minutes, given.keep, top = min(given.minutes, 0.5), 8.0, 2.0
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         figures = runner.run(
-            measure(
-                minutes=given.minutes, share=given.share, rest=given.rest, keep=given.keep, top_seconds=top
-            )
+            measure(minutes=given.minutes, share=given.share, keep=given.keep, top_seconds=top)
         )
     if given.json:
         print(json.dumps(figures))

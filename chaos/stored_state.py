@@ -24,7 +24,6 @@ _TRACES = (
     "select distinct question_id from {0}events where workspace = {1} and question_id <> ''",
     "select distinct question_id from {0}inbox where workspace = {1}",
 )
-_ARCHIVE = ("select id from {0}archive_index where workspace = {1}",)
 _LEFT = (
     "select count(*) from {0}outbox where workspace = {1}",
     "select count(*) from {0}deliveries where workspace = {1} and due_at is not null",
@@ -41,8 +40,7 @@ async def stored_in(backend: Backend, address: str, workspace: str) -> list[Stor
     """The same of a store that is open already."""
     listed = await _listed(backend, workspace)
     told = {each.recipient for each in await backend.outbox.addresses(workspace)}
-    traces = _TRACES if address.startswith("sqlite:") else _TRACES + _ARCHIVE
-    ids = {row[0] for each in traces for row in await _rows(address, each, workspace)}
+    ids = {row[0] for each in _TRACES for row in await _rows(address, each, workspace)}
     refs = [Ref(workspace, each) for each in sorted(ids | listed)]
     stored: list[Stored] = []
     for page in (refs[start : start + _PAGE] for start in range(0, len(refs), _PAGE)):

@@ -18,7 +18,7 @@ with made as (
         now() - interval '1 day' * $3 * (1 - n::float8 / $2) as asked_at
     from generate_series(1, $2::integer) as n
 ), asked as (
-    insert into handraise.{table} (
+    insert into handraise.questions (
         asked_at, settled_at, quorum, veto, workspace, id, status, asker, recipients, prompt, form, outcome
     )
     select
@@ -30,12 +30,10 @@ with made as (
             'by', 'person ' || n % 7
         )
     from made
-    where n % 2 = $5
 )
 insert into handraise.events (at, workspace, question_id, kind, actor)
 select asked_at + case kind when 'asked' then interval '0' else interval '20 minutes' end, $1, id, kind, 'ann'
 from made, unnest(array['asked', 'answered']) as kind
-where n % 2 = $5
 order by n, kind
 """
 _MADE_IN_FILE = """
@@ -69,24 +67,13 @@ order by old.n, e.value
 async def fill_with_past_questions(
     database: asyncpg.Connection, workspace: str, count: int, *, days: int = 30
 ) -> None:
-    """Make so many settled approvals, one of ten denied, evenly over the days until now. Half of them are archived."""
+    """Make so many settled approvals, one of ten denied, evenly over the days until now."""
     form = form_to_json(Approval.of("refund", {"amount": 1, "order": "A-1", "reason": "late delivery"}))
     text = form.replace('"amount":1', f'"amount":{_PLACE}')
-    months = "select handraise.add_archive_month(date_trunc('month', now() - interval '1 month' * n, 'UTC')) from generate_series(-1, $1::integer) as n"
     async with database.transaction():
         await database.execute("select handraise.set_workspace($1)", workspace)
-        await database.fetch(months, days // 28 + 1)
-        for place, table in enumerate(("questions", "archive")):
-            query = _FILL.format(table=table, place=_PLACE)
-            await database.execute(query, workspace, count, float(days), text, place)
-        await database.execute(
-            "insert into handraise.archive_index (settled_at, workspace, id)"
-            " select settled_at, workspace, id from handraise.archive where workspace = $1",
-            workspace,
-        )
-    await database.execute(
-        "analyze handraise.questions, handraise.archive, handraise.archive_index, handraise.events"
-    )
+        await database.execute(_FILL.format(place=_PLACE), workspace, count, float(days), text)
+    await database.execute("analyze handraise.questions, handraise.events")
 
 
 def fill_file_with_past_questions(file: Path, workspace: str, count: int, *, days: int = 30) -> None:

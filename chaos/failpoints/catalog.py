@@ -5,7 +5,7 @@ from __future__ import annotations
 from handraise.backends.sql.dialects import Dialect
 from handraise.backends.sql_files import load_port_statements, parts_of
 
-# A server is always confined, and archiving never is.
+# A server is always confined, and removing never is.
 _REQUEST = (
     "begin",
     "find_keys",
@@ -31,20 +31,13 @@ _REQUEST = (
     "release",
     "release/commit",
 )
-_TIDY = (
-    "copy_settled",
-    "writers",
-    "leave_copied",
-    "remove_archived",
-    "drop_archive_months",
-)
+_TIDY = ("remove_settled",)
 
 POINTS: dict[str, dict[str, tuple[str, ...]]] = {
     "postgres": {
         "ask": (
             "insert",
             "read_by_key",
-            "read_archived_by_key",
         ),
         "callback": (
             "begin",
@@ -104,8 +97,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         "consume": (
             "read",
             "consume",
-            "read_archived",
-            "consume_archived",
             "consumed_by",
         ),
         "send": (
@@ -116,8 +107,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         "report": (
             "read",
             "report",
-            "read_archived",
-            "report_archived",
         ),
         "thread": (
             "read",
@@ -140,7 +129,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read",
             "join",
             "read_by_key",
-            "read_archived_by_key",
             "joined",
         ),
         "wait": (
@@ -176,8 +164,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "insert/commit",
             "read_by_key",
             "read_by_key/commit",
-            "read_archived_by_key",
-            "read_archived_by_key/commit",
         ),
         "callback": (
             "begin",
@@ -265,10 +251,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read/commit",
             "consume",
             "consume/commit",
-            "read_archived",
-            "read_archived/commit",
-            "consume_archived",
-            "consume_archived/commit",
             "consumed_by",
             "consumed_by/commit",
         ),
@@ -287,10 +269,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read/commit",
             "report",
             "report/commit",
-            "read_archived",
-            "read_archived/commit",
-            "report_archived",
-            "report_archived/commit",
         ),
         "thread": (
             "begin",
@@ -328,8 +306,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "join/commit",
             "read_by_key",
             "read_by_key/commit",
-            "read_archived_by_key",
-            "read_archived_by_key/commit",
             "joined",
             "joined/commit",
         ),
@@ -743,7 +719,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
         {"quotas", "lock_quotas", "drop_quotas", "put_quota"}
     ),
     "it changes the policy, which the next question is decided by; tests/chaos/test_policy_changes.py kills servers": frozenset(
-        {"put_policy", "lift_suspension"}
+        {"put_policy", "lift_suspension", "writers"}
     ),
     "it is part of the transaction of a vote or of a denial, which has failpoints before and after it": frozenset(
         {"suspend_rule", "contradict", "ask"}
@@ -820,7 +796,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     ),
     "it comes only after a failure, and the runs of others go through it": frozenset({"read_request"}),
     "it is decided by the row that `consume` changes, and the contract has the race of the two": frozenset(
-        {"take_back", "take_back_archived"}
+        {"take_back"}
     ),
     "tests/chaos/test_stops.py kills servers while they stop and resume": frozenset(
         {"stop", "stops", "resume", "covering_stop"}

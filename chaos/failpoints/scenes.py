@@ -144,14 +144,13 @@ class Stage:
 
 
 async def _ask_before(stage: Stage, client: Client) -> None:
-    """A question that is only in the archive, if there is an archive."""
+    """A question that is settled."""
     await stage.ask(client, "old")
     await stage.unless_done("answer", "old", lambda each: client.answer(each, "yes", "ana"))
-    await stage.backend.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
 
 
 async def _ask(stage: Stage, client: Client) -> None:
-    """New ones, the same again, and one that is archived."""
+    """New ones, the same again, and one that is settled."""
     for name in ("new", "new", "old"):
         await stage.ask(client, name, **({"recipients": PEOPLE, "timeline": LATER} if name == "new" else {}))
 
@@ -276,16 +275,12 @@ async def _dispatch(stage: Stage, client: Client) -> None:
 
 
 async def _consume_before(stage: Stage, client: Client) -> None:
-    for name in ("archived", "approved"):
-        await stage.ask(client, name, form=_ACTION)
-        await stage.unless_done("answer", name, lambda each: client.answer(each, "approve", "ana"))
-        if name == "archived":
-            await stage.backend.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
+    await stage.ask(client, "approved", form=_ACTION)
+    await stage.unless_done("answer", "approved", lambda each: client.answer(each, "approve", "ana"))
 
 
 async def _consume(stage: Stage, client: Client) -> None:
-    for name in ("approved", "archived"):
-        await stage.unless_done("consume", name, lambda each: client.consume(each, "the one"))
+    await stage.unless_done("consume", "approved", lambda each: client.consume(each, "the one"))
     if not stage.tried_again and "approved" in stage.questions and stage.is_done("consume", "approved"):
         stage.tried_again = True
         await client.consume(stage.questions["approved"])  # somebody who comes too late
@@ -300,16 +295,12 @@ async def _send(stage: Stage, client: Client) -> None:
 
 
 async def _report_before(stage: Stage, client: Client) -> None:
-    for name in ("archived", "answered"):
-        await stage.ask(client, name)
-        await stage.unless_done("answer", name, lambda each: client.answer(each, "yes", "ana"))
-        if name == "archived":
-            await stage.backend.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
+    await stage.ask(client, "answered")
+    await stage.unless_done("answer", "answered", lambda each: client.answer(each, "yes", "ana"))
 
 
 async def _report(stage: Stage, client: Client) -> None:
-    for name in ("answered", "archived"):
-        await stage.unless_done("read", name, client.report)
+    await stage.unless_done("read", "answered", client.report)
     if not stage.tried_again and "answered" in stage.questions and stage.is_done("read", "answered"):
         stage.tried_again = True
         await client.report(stage.questions["answered"])  # the same again
@@ -385,9 +376,9 @@ async def _tidy_before(stage: Stage, client: Client) -> None:
 
 
 async def _tidy(stage: Stage, client: Client) -> None:
-    """Archive what is settled, and look for it there."""
+    """Look for what is to be removed, and for what is settled and stays."""
     with stage.pen.doing("expire", EVERY):
-        await stage.backend.store.tidy(rest=timedelta(0), keep=timedelta(days=1), limit=10_000)
+        await stage.backend.store.tidy(keep=timedelta(days=1), limit=10_000)
     with stage.aside():
         await stage.ask(client, "settled")
 

@@ -22,8 +22,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 PREVIOUS = Path(__file__).with_name("previous.tar.xz")
 """The folder `src` of the previous release. There is none yet."""
 LATER = {
-    "postgres": "alter table handraise.questions add column later integer;\n"
-    "alter table handraise.archive add column later integer;\n",
+    "postgres": "alter table handraise.questions add column later integer;\n",
     "sqlite": "alter table questions add column later integer;\n",
 }
 """What a later release might change, for each engine."""

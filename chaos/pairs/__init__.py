@@ -21,7 +21,6 @@ from datetime import timedelta
 from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any, cast
-from unittest.mock import patch
 
 import asyncpg
 
@@ -44,12 +43,11 @@ from handraise.testing import ManualClock
 from support.database import POSTGRES, own_database
 
 _EMPTY = """
-truncate handraise.questions, handraise.inbox, handraise.events, handraise.grants, handraise.archive,
-    handraise.archive_index, handraise.outbox, handraise.deliveries, handraise.addresses;
-update handraise.archive_hand set page = 0, mark = ''
+truncate handraise.questions, handraise.inbox, handraise.events, handraise.grants,
+    handraise.outbox, handraise.deliveries, handraise.addresses
 """
 AT_MOST = 200
-"""How many orders of a pair are tried: for most pairs, all. Removing archived questions has very many orders."""
+"""How many orders of a pair are tried: for most pairs, all."""
 _PEOPLE = ("ana", "ben")
 _IDS = ("q-1", "q-2", "q-3", "ana-1", "ana-2", "ben-1", "ben-2")
 _INBOXES = ("ana", "ben", "cleo", "dan")
@@ -147,12 +145,7 @@ async def opened(address: str) -> AsyncIterator[ServerContext]:
     connections = [await asyncpg.connect(address, server_settings=settings) for _ in range(3)]
     try:
         await migrate(connections[2])
-        # Wait for a writer at most three times, not two hundred: each time is one more choice.
-        with (
-            patch("handraise.backends.postgres.store._PATIENCE", 0.01),
-            patch("handraise.backends.postgres.writers._PAUSE", 0),
-        ):
-            yield ServerContext(connections[:2], connections[2])
+        yield ServerContext(connections[:2], connections[2])
     finally:
         for each in connections:
             await each.close()

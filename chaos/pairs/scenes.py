@@ -55,7 +55,7 @@ class Deed:
 
 @dataclass(frozen=True)
 class Scene:
-    """How it begins, what can be done, and whether settled questions are archived, which needs an empty database."""
+    """How it begins, what can be done, and whether old questions are removed, which needs an empty database."""
 
     prepare: Callable[[Place], Awaitable[None]]
     deeds: Mapping[str, Deed]
@@ -381,12 +381,8 @@ async def _ask_to_pay_again(place: Place) -> Question:
         return await place.desk.post("Which?", **_PAY)
 
 
-async def _archive(place: Place) -> None:
-    await place.store.tidy(rest=DAY, keep=None, limit=100)
-
-
 async def _remove(place: Place) -> None:
-    await place.store.tidy(rest=DAY, keep=2 * DAY, limit=100)
+    await place.store.tidy(keep=2 * DAY, limit=100)
 
 
 def _delivery(place: Place, reason: str) -> Delivery:
@@ -552,8 +548,7 @@ SCENES: Mapping[str, Scene] = {
             "report": Deed(_report_done),
             "deny too late": Deed(_deny),
             "withdraw too late": Deed(_withdraw),
-            "archive": Deed(_archive, later=1.5 * DAY, passes=True),
-            "archive and remove": Deed(_remove, later=60 * DAY, passes=True, removes=True),
+            "remove": Deed(_remove, later=60 * DAY, passes=True, removes=True),
             "read": Deed(_read),
             "wait": Deed(_wait),
             "ask again": Deed(_ask_to_pay_again),
@@ -579,8 +574,7 @@ SCENES: Mapping[str, Scene] = {
             "report that it worked": Deed(_report_done),
             "report that it failed": Deed(_report_failed),
             "report days later": Deed(_report_done, later=3 * DAY),
-            "archive": Deed(_archive, later=1.5 * DAY, passes=True),
-            "archive and remove": Deed(_remove, later=60 * DAY, passes=True, removes=True),
+            "remove": Deed(_remove, later=60 * DAY, passes=True, removes=True),
         },
         tidies=True,
     ),
@@ -640,10 +634,8 @@ SCENES: Mapping[str, Scene] = {
             "answer too late": Deed(_answer),
             "withdraw too late": Deed(_withdraw),
             "ask again": Deed(_again(timeline=_END)),
-            "archive": Deed(_archive, later=1.5 * DAY, passes=True),
             "read": Deed(_read),
         },
-        tidies=True,
     ),
     "the first of a topic": Scene(
         _first_of_topic,

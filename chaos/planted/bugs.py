@@ -16,6 +16,7 @@ ON_POSTGRES = "tests/contract/test_postgres_confined.py::TestPostgresConfined"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 IN_MEMORY = "tests/contract/test_memory.py::TestMemory"
 ROW_SECURITY = "tests/backends/test_postgres_row_security.py"
+RETENTION = "tests/backends/test_postgres_retention.py"
 WEBHOOK = "tests/channels/test_webhook_inbound.py"
 CALLBACKS = "tests/channels/test_callbacks.py::TestOut"
 OUTBOX = "tests/contract/test_outbox.py::TestPostgresConfinedOutbox"
@@ -433,12 +434,12 @@ _RACES = (
         ("tests/backends/test_postgres.py::test_a_late_commit_is_not_skipped_by_the_feed",),
     ),
     Bug(
-        "archive-loses-a-key",
-        "a key whose question is archived can be used for another one",
+        "retention-removes-what-waits",
+        "a pending question is removed once it is as old as what is settled may become",
         f"{_POSTGRES}/migrations/0001_schema.sql",
-        "else q.asker end, q.key\n        from q\n",
-        "else q.asker end, null\n        from q\n",
-        (f"{ON_POSTGRES}Store::test_a_question_that_was_put_away_is_found_as_before",),
+        "q.id = any (ids) and q.settled_at < due.before",
+        "q.id = any (ids)",
+        (f"{RETENTION}::test_every_workspace_keeps_by_its_rule_however_little_is_looked_at_at_once",),
     ),
 )
 

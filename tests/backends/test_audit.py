@@ -263,8 +263,7 @@ async def test_the_application_can_neither_erase_nor_remove_nor_lift_a_hold(post
         for sql in (
             "select handraise.erase_questions('default', '{}', 'ana', now())",
             "select handraise.erase_person('default', 'ana')",
-            "select handraise.remove_archived(now(), now(), 1)",
-            "select handraise.drop_archive_months(now())",
+            "select handraise.remove_settled(now(), now(), 1, '', '0', 0)",
             "insert into handraise.retention (workspace, keep) values ('default', interval '0')",
             "delete from handraise.holds",
         ):
@@ -294,7 +293,7 @@ async def test_only_a_keeper_erases_and_removes(
                     await ports.ledger.erase(workspace, [question], by="op")
                 with pytest.raises(UnsafeStore, match="handraise_keeper"):
                     await ports.ledger.put_rule(workspace, Rule(timedelta(0)))
-            await ports.store.tidy(rest=timedelta(days=999), keep=timedelta(days=999), limit=10)
+            await ports.store.tidy(keep=timedelta(days=999), limit=10)
     finally:
         await run(postgres, f"drop role {name}")
     assert ("handraise retention run" in caplog.text) is not keeper
@@ -326,11 +325,6 @@ async def test_the_database_itself_keeps_what_was_asked_and_how_it_ended(
             (sqlite3.IntegrityError, asyncpg.PostgresError), match=r"does not change|used up once"
         ):
             await run(address, sql, workspace, question.id, above_triggers=False)
-        if address.startswith("postgres"):
-            await put_away(address)
-            archived = sql.replace("handraise.questions", "handraise.archive")
-            with pytest.raises(asyncpg.PostgresError, match="does not change"):
-                await run(address, archived, workspace, question.id, above_triggers=False)
         assert await desk.get(question.id) == before
 
 
@@ -348,9 +342,6 @@ async def test_an_approval_that_is_only_in_the_row_is_not_executed(address: str,
         with pytest.raises(NotApproved, match="history does not say"):
             await desk.consume_approval(question.id)
         assert (await desk.get(question.id)).consumed_at is None
-        await put_away(address)
-        with pytest.raises(NotApproved, match="history does not say"):
-            await desk.consume_approval(question.id)
 
 
 @pytest.mark.parametrize(
@@ -396,10 +387,3 @@ async def test_an_approval_without_somebody_who_had_to_agree_is_found_also_if_it
     assert fault is not None
     assert fault.question_id == question.id
     assert "1 people had to agree, and only 0 did: boss" in fault.why
-
-
-async def put_away(address: str) -> None:
-    """Archive what is settled, where there is an archive."""
-    async with open_backend(address) as ports:
-        for _ in range(3):
-            await ports.store.tidy(rest=timedelta(0), keep=None, limit=10_000)

@@ -154,10 +154,7 @@ async def test_bytes_go_with_the_last_question_that_refers_to_them(
     assert await desk.read_attachment(other.id, shared.digest) == MEBIBYTE
     await desk.answer(other.id, "yes", by="ana")
     clock.advance(timedelta(days=30))
-    for _ in range(3):
-        await ports.store.tidy(rest=timedelta(days=1), keep=timedelta(days=2), limit=100)
-    if await ports.files.find(other.ref, shared.digest) is not None:  # archived first
-        await ports.store.tidy(rest=timedelta(days=1), keep=timedelta(days=2), limit=100)
+    await ports.store.tidy(keep=timedelta(days=2), limit=100)
     await remove_unused_files(ports.files, ports.blobs)
     assert await ports.blobs.get(workspace, keys[shared]) is None
     assert await taken(ports, workspace) == set()

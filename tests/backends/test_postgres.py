@@ -213,7 +213,6 @@ async def test_every_table_has_a_workspace_for_row_level_security(
     assert {row["relname"] for row in tables if not row["walled"]} == {
         "migrations",
         "listeners",
-        "archive_hand",
         "numbering",
         "store_copy",
     }

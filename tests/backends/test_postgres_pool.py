@@ -14,7 +14,7 @@ from handraise.backends.postgres import database, open_postgres
 from handraise.backends.postgres import pool as pool_module
 from handraise.backends.postgres.connections import connection, open_pool, transaction
 from handraise.backends.postgres.pool import Pool
-from handraise.backends.postgres.store import STATEMENTS
+from handraise.backends.postgres.transaction import STATEMENTS
 from handraise.model.questions import Ref
 from handraise.ports import Filter
 from tests.backends.test_postgres_row_security import draft

@@ -44,9 +44,6 @@ RIGHTS = {
     "store_copy": {"SELECT"},
     "listeners": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "questions": {"SELECT", "INSERT", "UPDATE"},
-    "archive": {"SELECT", "UPDATE"},
-    "archive_index": {"SELECT"},
-    "archive_hand": {"SELECT"},
     "inbox": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "events": {"SELECT", "INSERT"},
     "grants": {"SELECT", "INSERT", "UPDATE"},
@@ -190,10 +187,7 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "workspaces_with_entries",
         "workspaces_with_rotas",
         "workspaces_with_due",
-        "copy_settled",
-        "leave_copied",
-        "remove_archived",
-        "drop_archive_months",
+        "remove_settled",
         "unsealed_workspaces",
         "find_words",
         "unindexed_workspaces",
@@ -644,8 +638,7 @@ async def test_an_owner_who_is_no_superuser_is_walled_in_and_can_do_everything(o
         assert await backend.ledger.erase("a", ["due"], by="op") == ["due"]
         await backend.ledger.erase_person("a", "ana")
         await backend.ledger.put_rule("b", Rule(hour))
-        for _ in range(3):
-            await backend.store.tidy(rest=timedelta(0), keep=None, limit=100)
+        await backend.store.tidy(keep=None, limit=100)
         assert await backend.store.read([Ref("a", "due"), Ref("b", "due")]) == [None, None]
         await seal_all(backend)
         for workspace in "ab":

@@ -11,14 +11,13 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
-from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 
-from handraise.backends.sql.copied_tables import LEFT_OUT, MERGED
+from handraise.backends.sql.copied_tables import LEFT_OUT
 from handraise.backends.sql.portable_values import CONVERSIONS
 from handraise.backends.sql.store_copy import CopyEnd, cancel_copy
 from handraise.desk.audit_export import export_lines
@@ -101,7 +100,7 @@ async def test_every_table_is_copied_or_left_out_with_a_reason(new_file: str, po
     names = {table.name for table in tables}
     async with two_ends(new_file, postgres) as ends:
         stored = [{table.name for table in await end.tables()} for end in ends]
-    assert names | LEFT_OUT.keys() | MERGED.keys() == stored[0] | stored[1]
+    assert names | LEFT_OUT.keys() == stored[0] | stored[1]
     assert not names & LEFT_OUT.keys()
     assert all(LEFT_OUT.values())
     unknown = {kind for table in tables for kind in table.types} - CONVERSIONS.keys()
@@ -166,19 +165,6 @@ async def test_a_store_is_copied_into_another_one_of_its_engine(
     new = await use(target, 0)
     came, _ = await read_feed(target, after=cursor, least=2)
     assert [each.question_id for each in came] == [new, new]
-
-
-async def test_archived_questions_are_copied_and_found_by_when_they_were_settled(
-    full: str, empty: str, new_file: str
-) -> None:
-    await copied(full, empty)
-    ends = await settled_ids(empty)
-    async with open_backend(empty) as backend:
-        assert await backend.store.tidy(rest=timedelta(0), keep=None, limit=1_000) >= 0
-    assert await run(empty, "select exists (select from handraise.archive)")
-    proofs, _ = await copied(empty, new_file)
-    assert differences(proofs) == []
-    assert await settled_ids(new_file) == ends
 
 
 async def test_what_is_to_be_sent_is_sent_by_the_copy_alone(full: str, empty: str) -> None:
@@ -422,29 +408,6 @@ async def entries(backend: Backend) -> list[tuple[object, ...]]:
     """What nobody has been told of yet."""
     found = await backend.outbox.entries("default", limit=1_000)
     return [(each.number, each.question_id, each.kind, each.at, each.data) for each in found]
-
-
-async def settled_ids(address: str) -> list[list[str]]:
-    """The settled questions from the beginning, and from the middle of their ends on."""
-    async with open_backend(address) as backend:
-
-        async def rows(since: datetime | None) -> list[tuple[datetime, str]]:
-            found: list[tuple[datetime, str]] = []
-            after = None
-            while True:
-                page = await backend.store.settled_rows(
-                    "default", since=since, until=None, after=after, limit=7
-                )
-                found += [(row.settled_at, row.id) for row in page.rows]
-                after = page.after
-                if after is None:
-                    return found
-
-        every = await rows(None)
-        middle = every[len(every) // 2][0]
-        later = await rows(middle)
-    assert [each for each in every if each[0] >= middle] == later
-    return [[name for _, name in every], [name for _, name in later]]
 
 
 async def run(address: str, sql: str) -> object:

@@ -281,8 +281,6 @@ async def fill(url: str, workspace: str) -> None:
         await ports.directory.claim(workspace, "agent:bot", "i", **claim)
         body = json.dumps({"id": settled.id, "value": CANARY})
         await ports.directory.finish(workspace, "agent:bot", "i", turn=1, status=200, body=body)
-        # Settled questions may have been put away.
-        await ports.store.tidy(rest=timedelta(0), keep=None, limit=1_000)
     async with open_desk(url, workspace=workspace) as desk:
         late = await desk.post("Late?", recipients=["bob", CANARY], check_recipients=False)
         assert late.id
@@ -318,8 +316,7 @@ def test_what_is_over_is_removed_by_the_workspaces_rule(url: str, workspace: str
     async def tidied() -> bool:
         async with open_backend(url) as ports, open_desk(url, workspace=workspace) as desk:
             assert await ports.ledger.rules(workspace) == Rule(timedelta(0))
-            for _ in range(3):
-                await ports.store.tidy(rest=timedelta(days=7), keep=None, limit=1_000)
+            await ports.store.tidy(keep=None, limit=1_000)
             return not (await desk.list_settled()).items and await desk.find_by_key(question) is None
 
     assert asyncio.run(tidied())

@@ -139,11 +139,11 @@ class UntidyStore(MemoryStore):
         super().__init__(clock)
         self.tidied = 0
 
-    async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
+    async def tidy(self, *, keep: timedelta | None, limit: int) -> int:
         self.tidied += 1
         if self.tidied == 1:
             raise StoreUnavailable("not now")
-        return await super().tidy(rest=rest, keep=keep, limit=limit)
+        return await super().tidy(keep=keep, limit=limit)
 
 
 async def test_whoever_tends_removes_what_is_not_kept_and_tries_again_where_that_fails(

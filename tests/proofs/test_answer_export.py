@@ -1,4 +1,4 @@
-"""A million answers are exported in a minute and 200 MB: from PostgreSQL, half of them archived, and from a SQLite file."""
+"""A million answers are exported in a minute and 200 MB: from PostgreSQL, and from a SQLite file."""
 
 from __future__ import annotations
 

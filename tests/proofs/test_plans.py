@@ -1,4 +1,4 @@
-"""With a million pending and a million settled rows, and others archived, every hot statement walks an index.
+"""With a million pending and a million settled rows, every hot statement walks an index.
 
 In the gate there are a twentieth of all rows.
 """
@@ -83,27 +83,6 @@ select
     case when settled then '{"value": "Canary", "by": "ana"}'::jsonb end
 from (select n, n > $1::int as settled from generate_series(1, $1::int + $2::int) as n) as rows
 """
-ARCHIVED, MONTHS = sized(gate=25_000, nightly=500_000), 12
-FILL_ARCHIVE = """
-with body as (
-    insert into handraise.archive
-        (asked_at, settled_at, quorum, veto, workspace, id, status, asker, key, recipients, prompt, form, outcome)
-    select
-        now(), timestamptz '2025-01-15 00:00+00' + (n % $2::int) * interval '1 month', 1, false,
-        'w' || n % 4, 'archived ' || n, 'answered', 'agent1', 'archived ' || n, '[]',
-        'Which strategy should be taken for release number ' || n || '?', '{"kind":"open"}',
-        '{"value": "Canary", "by": "ana"}'
-    from generate_series(1, $1::int) as n
-    returning settled_at, workspace, id, asker, key
-),
-known as (
-    insert into handraise.archive_index (settled_at, workspace, id, owner, key)
-    select settled_at, workspace, id, asker, key from body
-)
-insert into handraise.events (at, workspace, question_id, kind, actor)
-select settled_at, workspace, id, 'answered', 'ana' from body where settled_at < '2025-02-01'
-"""
-"""A year of months. Some of what is archived has its ending in the feed, so that a walk back comes by it."""
 NEIGHBOURS = sized(gate=15_000, nightly=300_000)
 FILL_NEIGHBOURS = """
 insert into handraise.questions
@@ -142,11 +121,10 @@ select q.workspace, q.id, to_tsvector('simple', q.prompt) || array_to_tsvector(a
 from handraise.questions as q
 join unnest($1::text[], $2::text[]) as t (workspace, tag) on t.workspace = q.workspace
 """
-SOME, SOME_ARCHIVED = (
-    sized(gate=38_877, nightly=777_777),
-    f"archived {sized(gate=18_877, nightly=377_777)}",
-)
-"""A question of w1 that is pending, and one that is archived."""
+SOME, SOME_SETTLED = sized(gate=38_877, nightly=777_777), PENDING + 1
+"""A question of w1 that is pending, and one that is settled."""
+KEYS = [PENDING // 300 * 300 + 501 + 300 * n for n in range(20)]
+"""Settled questions of w1 and agent1 that have keys."""
 QUOTA_PAGES = 2_000
 """What it takes to count up to 1,000 pending questions of an asker, and to look whether each is still there."""
 THE_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
@@ -171,18 +149,8 @@ async def fill(address: str) -> None:
         workspaces = [f"w{n}" for n in range(4)]
         tags = list(map(workspace_tag, workspaces))
         await connection.execute(FILL_SEARCH, workspaces, tags, responder_tags(ANA)[0])
-        for month in range(MONTHS):
-            add = "select handraise.add_archive_month(timestamptz '2025-01-01 00:00+00' + $1::int * interval '1 month')"
-            await connection.execute(add, month)
-        await connection.execute(FILL_ARCHIVE, ARCHIVED, MONTHS)
-        # The next to be archived are the first of those that are settled.
-        await connection.execute(
-            "update handraise.archive_hand set mark = 'archived~',"
-            " page = (select min((ctid::text::point)[0]) from handraise.questions where settled_at is not null)"
-        )
-        tables = ("questions", "inbox", "events", "archive", "archive_index", "search_entries")
+        tables = ("questions", "inbox", "events", "search_entries")
         await connection.execute(f"vacuum (analyze) {', '.join(f'handraise.{table}' for table in tables)}")
-        await connection.execute("vacuum handraise.archive_index")
     finally:
         await connection.close()
 
@@ -218,7 +186,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         )
         for n in range(20)
     ]
-    known = [replace(draft, id=f"known {n}", key=f"archived {4 * n + 1}") for n, draft in enumerate(drafts)]
+    known = [replace(draft, id=f"known {n}", key=f"key {KEYS[n]}") for n, draft in enumerate(drafts)]
     questions = [
         Question(
             id=pending_id(20 * n + 5), workspace="w1", asker="agent1", prompt="?", form=Open(), asked_at=EPOCH
@@ -261,11 +229,17 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         }
         for number in range(20)
     ]
-    used = {"workspace": "w1", "id": SOME_ARCHIVED, "actor": "agent1", "digest": "0", "request": "r"}
+    used = {
+        "workspace": "w1",
+        "id": pending_id(SOME_SETTLED),
+        "actor": "agent1",
+        "digest": "0",
+        "request": "r",
+    }
     endings = {"workspace": "w1", "looked": MAX_EVENTS_SCANNED, "since": EPOCH, **THE_END}
     return {
         "ask, 1": ("insert", asked(drafts[:1]), 500),
-        "ask, 20, archived keys": ("insert", asked(known), 20 * 40),
+        "ask, 20, keys of settled questions": ("insert", asked(known), 20 * 40),
         "ask, 20": ("insert", asked(drafts), 20 * 100),
         "ask, 20, quota": ("insert", asked(drafts, quota=20_000), 20 * 100 + QUOTA_PAGES),
         "ask, 20, beyond the quota": ("insert", asked(drafts, quota=1_000), QUOTA_PAGES),
@@ -274,24 +248,20 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "lock, 20": ("lock", {**columns(locked)}, 20 * 10),
         "leave the inbox, 20": ("leave_inbox", {**columns(ref._asdict() for ref in asked_refs)}, 20 * 20),
         "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME)]}, 6),
-        "get, archived": ("read_archived", {"workspaces": ["w1"], "ids": [SOME_ARCHIVED]}, 12),
-        "get, unknown": ("read_archived", {"workspaces": ["w1"], "ids": ["nowhere"]}, 6),
-        "get by key, archived": (
-            "read_archived_by_key",
-            {"workspaces": ["w1"], "owners": ["agent1"], "keys": ["archived 777"]},
-            12,
+        "get, settled": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME_SETTLED)]}, 6),
+        "get, unknown": ("read", {"workspaces": ["w1"], "ids": ["nowhere"]}, 6),
+        "get by key, settled": (
+            "read_by_key",
+            {"workspaces": ["w1"], "owners": ["agent1"], "keys": [f"key {KEYS[0]}"]},
+            6,
         ),
-        "consume, archived": (
-            "consume_archived",
-            {**used, **ruling_values(None)},
-            24,
-        ),
+        "consume": ("consume", {**used, **ruling_values(None)}, 24),
         "receipt": (
             "find_usable",
             {**{name: used[name] for name in ("workspace", "id", "actor", "digest")}, **ruling_values(None)},
             24,
         ),
-        "consume, again": ("consumed_by", used, 6),
+        "consume, again": ("consumed_by", used, 12),
         "get by key, joined": (
             "joined",
             {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]},
@@ -432,24 +402,20 @@ async def test_workspaces_with_due_deeds_are_found_without_reading_all_deeds(fil
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-@pytest.mark.parametrize(
-    ("name", "values", "most"),
-    [
-        ("copy_settled", {"rest": timedelta(0), "pages": 8}, 8 * 20 * 50),
-        (
-            "leave_copied",
-            {"workspaces": ["w1"] * 20, "ids": [f"archived {4 * n + 1}" for n in range(20)]},
-            20 * 20,
-        ),
-        ("remove_archived", {"keep": timedelta(0), "at_most": 100}, 100 * 100),
-    ],
-)
-async def test_tidying_touches_only_what_it_tidies(
-    filled: str, name: str, values: dict[str, Any], most: int, mode: str
-) -> None:
-    touched = pages(await explained(filled, name, values, mode, None))
-    print(f"\n  {name:24} {mode:20} {touched:>6} pages", end="")
-    assert touched <= most
+async def test_removing_touches_only_what_it_looks_at(filled: str, mode: str) -> None:
+    connection = await asyncpg.connect(filled)
+    try:
+        ended = await connection.fetchrow(
+            "select transaction::text, number from handraise.events where workspace = 'w1' and kind = 'answered' "
+            "order by events.transaction, events.number limit 1"
+        )
+    finally:
+        await connection.close()
+    assert ended is not None
+    values = {"keep": timedelta(0), "looked": 100, "workspace": "w1", **ended}
+    touched = pages(await explained(filled, "remove_settled", values, mode, None))
+    print(f"\n  {'remove_settled':24} {mode:20} {touched:>6} pages", end="")
+    assert 100 * 10 < touched <= 100 * 100
 
 
 async def explained(
@@ -507,7 +473,7 @@ def pages(plan: dict[str, Any]) -> int:
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if plan.get("Relation Name") not in ("listeners", "archive_hand"):  # a row each
+    if plan.get("Relation Name") != "listeners":  # a row each
         yield plan
     for part in plan.get("Plans", []):
         yield from nodes(part)

@@ -1,4 +1,4 @@
-"""A policy is replayed over 200,000 past questions on PostgreSQL, half of them archived, in bounded time and memory."""
+"""A policy is replayed over 200,000 past questions on PostgreSQL, in bounded time and memory."""
 
 from __future__ import annotations
 

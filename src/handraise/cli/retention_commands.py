@@ -81,7 +81,7 @@ def run_rules() -> None:
             done += number
         return done
 
-    typer.echo(f"Done: {with_context(work)} settled questions were archived or removed.")
+    typer.echo(f"Done: {with_context(work)} settled questions were removed.")
 
 
 @retention.command("unset")

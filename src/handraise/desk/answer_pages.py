@@ -1,4 +1,4 @@
-"""Answers as data: the settled questions of a workspace, read page by page, oldest first, archived ones included."""
+"""Answers as data: the settled questions of a workspace, read page by page, oldest first."""
 
 from __future__ import annotations
 

@@ -40,10 +40,8 @@ _Batcher: TypeAlias = Batcher[Item, Result] | KeyedBatcher[Item, Result]
 _CACHE_SIZE = 2_000
 _SWEPT_AT_ONCE = 500
 _TIDIED_AT_ONCE = 10_000
-_TIDY_EVERY = 10.0
-
-REST = timedelta(days=7)
-"""How long a settled question stays in the table of pending ones by default."""
+_TIDY_EVERY = 600.0
+"""Not more often: how long questions are kept is counted in days, and each time this looks at all that is kept longer."""
 
 BATCH = 64
 """The size of a batch: small enough that this process works on the last batch while the store commits the next. With 256 callers, batches of 256 are a third slower."""
@@ -61,7 +59,6 @@ class Engine:
         *,
         poll_interval: Span = 1.0,
         public_url: str | None = None,
-        rest: timedelta = REST,
         keep: timedelta | None = None,
         quota: int | None = None,
         directory: Directory | None = None,
@@ -70,7 +67,7 @@ class Engine:
         receipt_signer: ReceiptSigner | None = None,
         attachments: AttachmentStore | None = None,
     ) -> None:
-        """`rest` and `keep` are those of `Store.tidy`, `quota` is that of `Store.insert`.
+        """`keep` is that of `Store.tidy`, `quota` is that of `Store.insert`.
 
         `directory` gives the groups of people who are named by a text; `recipients` checks who can be asked;
         `policies` are applied to what is posted; `receipt_signer` signs receipts of approvals; `attachments` keeps files.
@@ -86,7 +83,7 @@ class Engine:
         self.opened_in = OpenedIn()
         self.public_url = public_url.rstrip("/") if public_url else None
         self._store = store
-        self._rest, self._keep = rest, keep
+        self._keep = keep
         self._tidying: asyncio.Task[None] | None = None
         self._tidy_at = 0.0
         self._closed = False
@@ -177,8 +174,8 @@ class Engine:
         return settled
 
     async def tidy(self) -> int:
-        """Archive settled questions and delete expired ones; return about how many."""
-        return await self.store.tidy(rest=self._rest, keep=self._keep, limit=_TIDIED_AT_ONCE)
+        """Remove settled questions that are kept no longer, up to a limit; return how many."""
+        return await self.store.tidy(keep=self._keep, limit=_TIDIED_AT_ONCE)
 
     async def _tidy(self) -> None:
         try:
@@ -189,15 +186,15 @@ class Engine:
             pass
         except HandraiseError as error:
             _log.warning(
-                "settled questions cannot be archived now; trying again later: %s",
+                "old questions and unused files cannot be removed now; trying again later: %s",
                 error,
-                extra={"event": "archive_delayed"},
+                extra={"event": "removal_delayed"},
             )
         except Exception as error:  # noqa: BLE001 -- nobody waits for it, and it is done again
             _log.error(
-                "settled questions could not be archived; trying again later",
+                "old questions and unused files could not be removed; trying again later",
                 exc_info=error,
-                extra={"event": "archive_failed"},
+                extra={"event": "removal_failed"},
             )
         self._tidy_at = time.monotonic() + _TIDY_EVERY
 

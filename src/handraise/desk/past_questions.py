@@ -1,4 +1,4 @@
-"""Read the settled questions of a workspace page by page, the latest first, archived ones included."""
+"""Read the settled questions of a workspace page by page, the latest first."""
 
 from __future__ import annotations
 

@@ -338,7 +338,7 @@ class Store(Protocol):
 
         `since` is the first instant, and `until` is the first one that is too late. A page has what was settled by the next
         `limit` events after the cursor `after`, so it may be short or empty and still have a cursor. Reading page after
-        page returns every question that was settled at the beginning, archived or not, and none twice. Raises
+        page returns every question that was settled at the beginning, and none twice. Raises
         `ValueError` for a cursor that does not come from a page.
         """
         ...
@@ -452,15 +452,14 @@ class Store(Protocol):
         """Record what came of an answer, with one event, as `can_be_reported` says; False if that is not possible."""
         ...
 
-    async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
+    async def tidy(self, *, keep: timedelta | None, limit: int) -> int:
         """Remove every question settled longer than `keep` ago, with its events and deliveries.
 
         With None nothing is removed. After removal it is as if the question had never existed: its id and its
-        key are free again. A question whose grant is still valid stays until that ends. A store may also move
-        questions that were settled longer than `rest` ago to another place, where every method still finds
-        them. Works in small batches, never on pending questions, and never waits for a lock; of any number of
-        processes that tidy at once, one may do it for all. Returns about how many questions it moved or
-        removed; if that is `limit` or more, there may be others.
+        key are free again. A question whose grant is still valid stays until that ends. Works in small batches,
+        never on pending questions, and never waits for the lock of a question; of any number of processes that
+        tidy at once, one may do it for all. Returns how many questions it removed; if that is `limit` or more,
+        there may be others.
         """
         ...
 

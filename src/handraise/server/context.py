@@ -243,7 +243,6 @@ async def open_context(
             poll_interval=settings.poll_interval,
             public_url=settings.base_url,
             metrics=metrics,
-            rest=timedelta(days=settings.archive_after_days),
             keep=None if settings.keep_settled_days is None else timedelta(days=settings.keep_settled_days),
             quota=settings.pending_quota or None,
             recipients=_recipients(settings, directory),

@@ -165,10 +165,6 @@ class CoreSettings(BaseSettings):
     link_hours: Annotated[float, pydantic.Field(gt=0, le=8_760)] = pydantic.Field(
         default=48.0, description="how long an invitation or sign-in link works"
     )
-    archive_after_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] = pydantic.Field(
-        default=7.0,
-        description="how long a settled question stays in the same table as pending ones on PostgreSQL, before it is archived",
-    )
     keep_settled_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] | None = pydantic.Field(
         default=None,
         description="how long settled questions of every workspace are kept; forever if not set",

@@ -25,7 +25,7 @@ from handraise.backends.postgres.connections import (
 )
 from handraise.backends.postgres.copy_note import COPY, put_note, read_note
 from handraise.backends.postgres.schema import applied_number, check_readable, migrate
-from handraise.backends.sql.copied_tables import COMPUTED, MERGED, CopiedTable, StoredTable
+from handraise.backends.sql.copied_tables import COMPUTED, CopiedTable, StoredTable
 from handraise.backends.sql.portable_values import CONVERSIONS, Portable, PortableRow
 from handraise.backends.sql.store_copy import (
     EPOCH_BITS,
@@ -157,53 +157,39 @@ class PostgresCopyEnd:
 
     async def batches(self, table: CopiedTable, after: str | None) -> AsyncIterator[Batch]:
         """The rows of a table; see the protocol."""
-        first, last = read_place_text(after)
         readers = [CONVERSIONS[name].read for name in table.types]
-        for part, name in enumerate(self._parts(table)):
-            if part < first:
-                continue
-            query, values, key = self._query(table, name, last if part == first else None)
-            places = [table.columns.index(each) for each in key]
-            cursor = await self._acquired.cursor(query, *values)
-            limit = FIRST_ROWS
-            while records := await cursor.fetch(limit):
-                rows = await asyncio.to_thread(_portable, records, readers)
-                yield Batch(rows, place_text(part, [rows[-1][place] for place in places]))
-                limit = batch_size(rows)
-
-    def _parts(self, table: CopiedTable) -> list[str]:
-        """The tables whose rows are copied as those of this one, itself first."""
-        return [table.name, *(name for name, into in MERGED.items() if into == table.name)]
+        query, values, key = self._query(table, read_place_text(after))
+        places = [table.columns.index(each) for each in key]
+        cursor = await self._acquired.cursor(query, *values)
+        limit = FIRST_ROWS
+        while records := await cursor.fetch(limit):
+            rows = await asyncio.to_thread(_portable, records, readers)
+            yield Batch(rows, place_text([rows[-1][place] for place in places]))
+            limit = batch_size(rows)
 
     def _query(
-        self, table: CopiedTable, name: str, last: Sequence[object] | None
+        self, table: CopiedTable, last: Sequence[object] | None
     ) -> tuple[str, list[Any], Sequence[str]]:
         """The statement that reads a table after a place, its parameters, and the key that it is in the order of."""
-        stored = self._stored[name]
-        keyed = ", ".join(f't."{each}"' for each in stored.key)
-        where, values = [], []
+        stored = self._stored[table.name]
+        keyed = ", ".join(f'"{each}"' for each in stored.key)
+        where, values = "", []
         if last is not None:
             marks = ", ".join(f"${number}" for number in range(1, len(stored.key) + 1))
-            where.append(f"({keyed}) > ({marks})")
+            where = f"where ({keyed}) > ({marks})"
             values = [
                 _native(value, stored.types[each]) for each, value in zip(stored.key, last, strict=True)
             ]
-        if name != table.name:  # a row may still be in both for a moment
-            same = " and ".join(f'q."{each}" = t."{each}"' for each in self._stored[table.name].key)
-            where.append(f'not exists (select from handraise."{table.name}" as q where {same})')
-        condition = f"where {' and '.join(where)}" if where else ""
-        columns = ", ".join(f't."{each}"' for each in table.columns)
+        columns = ", ".join(f'"{each}"' for each in table.columns)
         return (
-            f'select {columns} from handraise."{name}" as t {condition} order by {keyed}',  # noqa: S608 -- names of the catalogue
+            f'select {columns} from handraise."{table.name}" {where} order by {keyed}',  # noqa: S608 -- names of the catalogue
             values,
             stored.key,
         )
 
     async def count(self, table: CopiedTable) -> int:
         """How many rows; see the protocol."""
-        number = 0
-        for name in self._parts(table):
-            number += await self._acquired.fetchval(f'select count(*) from handraise."{name}"')  # noqa: S608 -- a name of the catalogue
+        number: int = await self._acquired.fetchval(f'select count(*) from handraise."{table.name}"')  # noqa: S608 -- a name of the catalogue
         return number
 
     async def write(

@@ -40,35 +40,15 @@ insert into handraise.salts (workspace, question_id, salt)
 select :workspace, t.id, substr(:salts::bytea, (t.place::int - 1) * :length::int + 1, :length::int)
 from unnest(:ids::text[]) with ordinality as t (id, place)
 where exists (select from handraise.questions as q where q.workspace = :workspace and q.id = t.id)
-    or exists (select from handraise.archive_index as x where x.workspace = :workspace and x.id = t.id)
 on conflict do nothing;
 
 -- name: asked
--- What was asked in questions, archived or not.
+-- What was asked in questions.
 select
     id, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context, state, steps,
     undo_for, heartbeat, replies, replaces, topic, needs, evidence, ruling, attachments
 from handraise.questions
-where workspace = :workspace and id = any (:ids::text[])
-union all
-select
-    a.id, a.asker, a.key, a.conversation, a.tool_call, a.recipients, a.quorum, a.veto, a.max_attempts, a.prompt, a.form,
-    a.context, a.state, a.steps, a.undo_for, a.heartbeat, a.replies, a.replaces, a.topic, a.needs, a.evidence, a.ruling, a.attachments
-from unnest(:ids::text[]) as t (id)
-cross join lateral (
-    select x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = :workspace and x.id = t.id and not exists (
-        select from handraise.questions as q where q.workspace = :workspace and q.id = t.id
-    )
-    limit 1
-) as place
-cross join lateral (
-    select b.*
-    from handraise.archive as b
-    where b.workspace = :workspace and b.id = t.id and b.settled_at = place.settled_at
-    limit 1
-) as a;
+where workspace = :workspace and id = any (:ids::text[]);
 
 -- name: append (writes)
 -- Add a seal after the last.
@@ -89,19 +69,14 @@ where e.workspace = :workspace and e.question_id <> ''
     )
 union
 select q.id
-from (
-    select h.workspace, h.id, h.asker, h.recipients, h.steps, h.votes, h.outcome, h.added, h.aside, h.needs
-    from handraise.questions as h
-    where h.workspace = :workspace
-    union all
-    select a.workspace, a.id, a.asker, a.recipients, a.steps, a.votes, a.outcome, a.added, a.aside, a.needs
-    from handraise.archive as a
-    where a.workspace = :workspace
-) as q
-where q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outcome ->> 'by' = :person
-    or q.added ? :person or q.aside ? :person
-    or exists (select from jsonb_array_elements(q.needs) as n (need) where n.need -> 'people' ? :person)
-    or exists (select from jsonb_array_elements(q.steps) as s (step) where s.step -> 'to' ? :person);
+from handraise.questions as q
+where q.workspace = :workspace
+    and (
+        q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outcome ->> 'by' = :person
+        or q.added ? :person or q.aside ? :person
+        or exists (select from jsonb_array_elements(q.needs) as n (need) where n.need -> 'people' ? :person)
+        or exists (select from jsonb_array_elements(q.steps) as s (step) where s.step -> 'to' ? :person)
+    );
 
 -- name: erase (as keeper, may take long, writes)
 -- Erase questions.
@@ -121,4 +96,4 @@ select handraise.shortest_keep() as keep;
 
 -- name: may_remove
 -- Whether this login may remove questions that are kept long enough.
-select has_function_privilege('handraise.remove_archived(timestamptz, timestamptz, integer)', 'execute') as so;
+select has_function_privilege('handraise.remove_settled(timestamptz, timestamptz, integer, text, xid8, bigint)', 'execute') as so;

@@ -2,7 +2,7 @@
 
 -- name: search
 -- A page of what has these words, the newest first: up to `:looked` candidates of the index, and from each to its row,
--- archived or not, which says who may see it. If there may be more candidates, `edge` is the last one.
+-- which says who may see it. If there may be more candidates, `edge` is the last one.
 with candidate as materialized (
     select f.id, f.place
     from handraise.find_words(:workspace::text, :query::text::tsquery, :after::text, :looked::integer, :walked::integer)
@@ -13,25 +13,9 @@ page as materialized (
     from candidate
     cross join lateral (
         select s.*
-        from (
-            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = candidate.id
-            union all
-            select a.*
-            from (
-                select x.id, x.settled_at
-                from handraise.archive_index as x
-                where x.workspace = :workspace and x.id = candidate.id
-                limit 1
-            ) as found
-            cross join lateral (
-                select b.*
-                from handraise.archive as b
-                where b.workspace = :workspace and b.id = found.id and b.settled_at = found.settled_at
-                limit 1
-            ) as a
-            limit 1
-        ) as s
-        where (:conversation::text is null or s.conversation = :conversation)
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = candidate.id
+            and (:conversation::text is null or s.conversation = :conversation)
             and (:asker::text is null or s.asker = :asker)
             and (
                 :person::text is null

@@ -1,8 +1,7 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the clock of the database is used.
 
 -- name: insert
--- Register questions. One whose key or id exists, archived or not, or that would be the second to replace a question, is not
--- returned. A question that would give its asker more pending questions than its quota allows is not registered, and
+-- Register questions. One whose key or id exists, or that would be the second to replace a question, is not returned. A question that would give its asker more pending questions than its quota allows is not registered, and
 -- neither is one that was decided by another version of the policy, by a rule that is suspended or by a standing answer that
 -- does not hold, or that a stop covers; it is returned with the reason as `refused`, and with the `stop`. `pending` is how
 -- many its asker had before, up to the quota: that of the asker, else of the workspace, else `:quota`; null and 0 are any
@@ -103,15 +102,7 @@ posted as (
         case when topic_key is not null and ended_as is null then handraise.followed_by(workspace, topic_key) end,
         attachments::json, heartbeat, case when heartbeat is not null then coalesce(:now::timestamptz, now()) end
     from draft
-    where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
-            select from handraise.archive_index as x where x.workspace = draft.workspace and x.id = draft.id
-        ))
-        and (draft.key is null or not exists (
-            select from handraise.archive_index as x
-            where x.workspace = draft.workspace and x.key = draft.key
-                and x.owner = case when draft.shared then '' else draft.asker end
-        ))
-        and (draft.key is null or draft.shared or not exists (
+    where (draft.key is null or draft.shared or not exists (
             select from handraise.events as e
             where e.workspace = draft.workspace and e.actor = draft.asker and e.key = draft.key
         ))
@@ -209,10 +200,6 @@ with pending as (
         and not exists (
             select from handraise.questions as k
             where k.workspace = :workspace and case when k.shared then '' else k.asker end = :actor and k.key = :key
-        )
-        and not exists (
-            select from handraise.archive_index as x
-            where x.workspace = :workspace and x.owner = :actor and x.key = :key
         )
     for no key update of q
 )
@@ -343,71 +330,25 @@ select t.workspace, t.owner, t.key as name, e.question_id as id
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
 
--- name: read_archived
--- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever
--- moved, and only from one table to the other: a question that was not found in the first table is found here.
-select q.*, coalesce(:now::timestamptz, now()) as now
-from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-cross join lateral (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = t.workspace and x.id = t.id
-    limit 1
-) as place
-cross join lateral (
-    select a.*
-    from handraise.archive as a
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-    limit 1
-) as q;
-
--- name: read_archived_by_key
--- Archived questions by their keys and whose those are.
-select q.*, coalesce(:now::timestamptz, now()) as now, t.owner
-from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
-cross join lateral (
-    select x.workspace, x.id, x.settled_at
-    from handraise.archive_index as x
-    where x.workspace = t.workspace and x.owner = t.owner and x.key = t.key
-    limit 1
-) as place
-cross join lateral (
-    select a.*
-    from handraise.archive as a
-    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-    limit 1
-) as q;
-
--- name: copy_settled (may take long, writes)
--- Copy those questions of the next pages into the archive that were settled so long ago.
-select workspaces, ids, around
-from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval, :pages);
-
 -- name: writers
--- The transactions that write to questions now, archived or not. A statement takes its lock before its snapshot of the database, so one
+-- The transactions that write to questions now. A statement takes its lock before its snapshot of the database, so one
 -- that is not among them will see what is committed by now.
 select coalesce(array_agg(distinct l.virtualtransaction), '{}') as writers
 from pg_locks as l
-where l.locktype = 'relation' and l.relation in ('handraise.questions'::regclass, 'handraise.archive'::regclass)
+where l.locktype = 'relation' and l.relation = 'handraise.questions'::regclass
     -- A row share lock is that of a transaction that has locked questions, and writes what it decides.
     and l.mode in ('RowShareLock', 'RowExclusiveLock')
     and l.database = (select d.oid from pg_database as d where d.datname = current_database())
     and l.pid <> pg_backend_pid();
 
--- name: leave_copied (may take long, writes)
--- Delete copied questions from the table of questions.
-select leave_copied as moved from handraise.leave_copied(:workspaces::text[], :ids::text[]);
-
--- name: remove_archived (may take long, writes)
--- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is forever.
-select remove_archived as removed
-from handraise.remove_archived(
-    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :at_most
+-- name: remove_settled (may take long, writes)
+-- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is forever. This
+-- looks at the next `:looked` events after a place, and returns the next place, without a workspace at the end.
+select removed, workspace, transaction::text, number
+from handraise.remove_settled(
+    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :looked, :workspace,
+    :transaction::text::xid8, :number::bigint
 );
-
--- name: drop_archive_months (may take long, writes)
--- Drop what is left of months that are not kept.
-select handraise.drop_archive_months(coalesce(:now::timestamptz, now()) - :keep::interval);
 
 -- name: outcomes
 -- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once.
@@ -581,8 +522,7 @@ cross join lateral (
 
 -- name: settled
 -- A page of what has ended, newest first: a walk back over up to `:looked` events, and from each that ended a question
--- to its row, archived or not. If that does not fill the page, `edge` is the last event that was read, in a separate
--- row if necessary.
+-- to its row. If that does not fill the page, `edge` is the last event that was read, in a separate row if necessary.
 with page as materialized (
     select e.transaction, e.number, q.*
     from (
@@ -596,25 +536,9 @@ with page as materialized (
     -- With a limit, so that each row is looked up separately: there is no gain in reading them all.
     cross join lateral (
         select s.*
-        from (
-            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
-            union all
-            select a.*
-            from (
-                select x.id, x.settled_at
-                from handraise.archive_index as x
-                where x.workspace = :workspace and x.id = e.question_id
-                limit 1
-            ) as place
-            cross join lateral (
-                select b.*
-                from handraise.archive as b
-                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
-                limit 1
-            ) as a
-            limit 1
-        ) as s
-        where (:conversation::text is null or s.conversation = :conversation)
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id
+            and (:conversation::text is null or s.conversation = :conversation)
             and (:asker::text is null or s.asker = :asker)
             and (
                 :decision::text is null
@@ -677,8 +601,8 @@ left join edge on true
 order by page.transaction desc, page.number desc;
 
 -- name: settled_rows
--- What has ended among the next `:looked` events after a cursor, oldest first, archived or not, in the columns of an
--- export. `edge` is the last event that was read, in a separate row if nothing has ended; it is null at the end.
+-- What has ended among the next `:looked` events after a cursor, oldest first, in the columns of an export. `edge` is the
+-- last event that was read, in a separate row if nothing has ended; it is null at the end.
 with walked as materialized (
     select w.transaction, w.number, w.question_id, w.kind, w.at
     from handraise.events as w
@@ -696,25 +620,8 @@ page as materialized (
     -- With a limit, so that each row is looked up separately: there is no gain in reading them all.
     cross join lateral (
         select s.*
-        from (
-            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
-            union all
-            select a.*
-            from (
-                select x.id, x.settled_at
-                from handraise.archive_index as x
-                where x.workspace = :workspace and x.id = e.question_id
-                limit 1
-            ) as place
-            cross join lateral (
-                select b.*
-                from handraise.archive as b
-                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
-                limit 1
-            ) as a
-            limit 1
-        ) as s
-        where s.settled_at is not null
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id and s.settled_at is not null
         limit 1
     ) as q
     where e.kind = any (:kinds::text[])
@@ -835,24 +742,9 @@ with page as materialized (
             (select jsonb_agg(v.name) from jsonb_object_keys(s.votes) as v (name)) as voters,
             (s.steps -> 0 ->> 'after')::float8 as promised_seconds,
             s.report ->> 'ok' = 'false' as failed
-        from (
-            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
-            union all
-            select a.*
-            from (
-                select x.id, x.settled_at
-                from handraise.archive_index as x
-                where x.workspace = :workspace and x.id = e.question_id
-                limit 1
-            ) as place
-            cross join lateral (
-                select b.*
-                from handraise.archive as b
-                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
-                limit 1
-            ) as a
-            limit 1
-        ) as s
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id
+        limit 1
     ) as q
     where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted', 'returned') and e.at >= :since::timestamptz
     order by e.transaction desc, e.number desc

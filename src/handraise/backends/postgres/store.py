@@ -18,7 +18,6 @@ from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.transaction import STATEMENTS, PostgresTransaction
-from handraise.backends.postgres.writers import writers_ended
 from handraise.backends.sql.decided_changes import (
     expire_older,
     replace,
@@ -100,14 +99,13 @@ VIEW_STATEMENTS = load_statements("handraise.backends.postgres", "views.sql")
 LEDGER = load_statements("handraise.backends.postgres", "ledger.sql")
 
 _WORKSPACES_AT_ONCE = 1_000
-_PAGES = 128
-"""How many pages of questions are searched at once for those to be archived."""
-_LOOKS = 64
-_REMOVED_AT_ONCE = 500
-_PATIENCE = 1.0
+_LOOKED_AT = 1_000
+"""How many events are read at once to find questions to remove."""
 _BEGINNING = {"transaction": "0", "number": -(2**63)}
 """So early that even an event that somebody inserts before the first one is in the feed."""
 _END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
+_FIRST = {"workspace": "", **_BEGINNING}
+"""Before the first workspace."""
 
 
 _USUAL = {"quorum": 1, "veto": False, "shared": False}
@@ -119,6 +117,7 @@ class PostgresStore:
 
     def __init__(self, database: Database) -> None:
         self._removes: bool | None = None
+        self._hand: Mapping[str, Any] = _FIRST
         self._database = database
         self._allowances = QuotaCache()
         self._search = PostgresSearchIndex(database)
@@ -326,29 +325,21 @@ class PostgresStore:
         """Record what came of an answer; see the port."""
         return await self._transact([ref.workspace], partial(report, ref, by=by, record=record))
 
-    async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
-        """Archive and remove what is settled; see the port."""
-        archived = removed = 0
+    async def tidy(self, *, keep: timedelta | None, limit: int) -> int:
+        """Remove what is settled; see the port."""
+        removed = 0
         (row,) = await self._database.fetch(LEDGER["shortest_keep"])
-        # A workspace may keep less, by its own rule: what will be removed soon is archived sooner, in all workspaces.
-        shortest = min((each for each in (keep, row["keep"]) if each is not None), default=None)
-        after = rest if shortest is None else min(rest, shortest)
-        for _ in range(_LOOKS):
-            (row,) = await self._database.fetch(STATEMENTS["copy_settled"], rest=after, pages=_PAGES)
-            if row["ids"]:
-                archived += await self._leave(row["workspaces"], row["ids"])
-            if row["around"] or archived >= limit:
-                break
-        if shortest is None or not await self._may_remove():
-            return archived
+        if (keep is None and row["keep"] is None) or not await self._may_remove():
+            return 0
         while removed < limit:
-            batch = {"keep": keep, "at_most": _REMOVED_AT_ONCE}
-            (row,) = await self._database.fetch(STATEMENTS["remove_archived"], **batch)
+            looking = {"keep": keep, "looked": _LOOKED_AT, **self._hand}
+            (row,) = await self._database.fetch(STATEMENTS["remove_settled"], **looking)
             removed += row["removed"]
-            if not row["removed"]:
-                await self._database.fetch(STATEMENTS["drop_archive_months"], keep=shortest)
+            if row["workspace"] is None:
+                self._hand = _FIRST
                 break
-        return max(archived, removed)
+            self._hand = {name: row[name] for name in _FIRST}
+        return removed
 
     async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
@@ -521,7 +512,8 @@ class PostgresStore:
         self, drafts: Sequence[tuple[int, Draft]], refused: Mapping[Ref, Any]
     ) -> dict[int, Inserted]:
         """What is already stored under the keys or ids of these drafts; what is not stored was refused."""
-        by_key = await self._read_by_keys([_key_of(draft) for _, draft in drafts if draft.key is not None])
+        keys = [_key_of(draft) for _, draft in drafts if draft.key is not None]
+        by_key = await self._read_by_keys(keys) if keys else {}
         refs = [draft.ref for _, draft in drafts if _key_of(draft) not in by_key]
         by_id = dict(zip(refs, await self._read(refs), strict=True)) if refs else {}
         old = await self._replaced([draft for _, draft in drafts])
@@ -534,7 +526,7 @@ class PostgresStore:
                 results[place] = _refusal(draft, refused[draft.ref])
             elif draft.replaces is not None:
                 results[place] = already_replaced(draft, old.get(draft.ref)) or InvalidQuestion(
-                    [Problem("replaces", "that question is replaced already")]  # and archived without a link
+                    [Problem("replaces", "that question is replaced already")]  # and removed since
                 )
             else:
                 raise StoreUnavailable("The question was neither stored nor found; post it again.")
@@ -576,22 +568,14 @@ class PostgresStore:
     async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         rows = await self._fetch_batch(refs, "read", **_places(refs))
         found = {question.ref: question for question in await stored_questions(rows)}
-        if missing := [ref for ref in refs if ref not in found]:
-            rows = await self._fetch_batch(missing, "read_archived", **_places(missing))
-            found.update((question.ref, question) for question in await stored_questions(rows))
         return [found.get(ref) for ref in refs]
 
     async def _read_by_keys(
         self, keys: Sequence[tuple[str, str, str]]
     ) -> dict[tuple[str, str, str], Question]:
         """Questions by their workspaces, the owners of their keys, and the keys."""
-        found: dict[tuple[str, str, str], Question] = {}
-        for name in ("read_by_key", "read_archived_by_key"):
-            if missing := [key for key in keys if key not in found]:
-                rows = await self._fetch_by_keys(missing, name)
-                found.update(
-                    ((row["workspace"], row["owner"], row["key"]), stored_question(row)) for row in rows
-                )
+        rows = await self._fetch_by_keys(keys, "read_by_key")
+        found = {(row["workspace"], row["owner"], row["key"]): stored_question(row) for row in rows}
         if missing := [key for key in keys if key not in found]:
             found.update(await self._read_joined(missing))
         return found
@@ -617,27 +601,12 @@ class PostgresStore:
         """Rows of what is settled or does not exist, None for what is pending."""
         rows = await self._fetch_batch(refs, "outcomes", **_places(refs))
         found = {Ref(row["workspace"], row["id"]): row for row in rows}
-        if missing := [ref for ref, row in found.items() if row["status"] is None]:
-            rows = await self._fetch_batch(missing, "read_archived", **_places(missing))
-            found.update((Ref(row["workspace"], row["id"]), row) for row in rows)
         return [found.get(ref) for ref in refs]
 
     async def _beat(self, refs: Sequence[Ref], *, by: str) -> Sequence[float | None]:
         rows = await self._fetch_batch(refs, "beat", **_places(refs), actor=by)
         found: dict[Ref, float] = {Ref(row["workspace"], row["id"]): row["heartbeat"] for row in rows}
         return [found.get(ref) for ref in refs]
-
-    async def _leave(self, workspaces: Sequence[str], ids: Sequence[str]) -> int:
-        """Delete copied questions, once no statement is running that could not see the copies.
-
-        Otherwise a statement that posts an archived key could find it in neither place. If a transaction writes for
-        long, both stay until the next time.
-        """
-        if not await writers_ended(self._database.fetch, patience=_PATIENCE):
-            return 0
-        copied = {"workspaces": workspaces, "ids": ids}
-        (row,) = await self._database.fetch(STATEMENTS["leave_copied"], **copied)
-        return int(row["moved"])
 
     async def _due_workspaces(self) -> list[str]:
         rows = await self._database.fetch(STATEMENTS["due_workspaces"], at_most=_WORKSPACES_AT_ONCE)

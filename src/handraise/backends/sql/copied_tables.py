@@ -16,13 +16,8 @@ LEFT_OUT: Mapping[str, str] = {
     "search_entries": "the full-text search is indexed again from the events",
     "search_progress": "the full-text search is indexed again from the events",
     "search_words": "the full-text search is indexed again from the events",
-    "archive_index": "says what the archive of one database has; a copy has all questions in `questions` at first",
-    "archive_hand": "how far one database has archived",
 }
 """The tables that are not copied, and why."""
-
-MERGED: Mapping[str, str] = {"archive": "questions"}
-"""Tables whose rows are copied as those of another one."""
 
 COMPUTED: Mapping[str, Mapping[str, Callable[[Mapping[str, Portable]], Portable]]] = {
     "events": {
@@ -72,7 +67,7 @@ def copied_tables(source: Iterable[StoredTable], target: Iterable[StoredTable]) 
 
 
 def _kept(tables: Iterable[StoredTable]) -> dict[str, StoredTable]:
-    return {each.name: each for each in tables if each.name not in LEFT_OUT and each.name not in MERGED}
+    return {each.name: each for each in tables if each.name not in LEFT_OUT}
 
 
 def _common(one: StoredTable, other: StoredTable) -> CopiedTable:

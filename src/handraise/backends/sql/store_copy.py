@@ -299,17 +299,14 @@ async def _check_empty(target: CopyEnd, note: CopyNote | None, tables: Sequence[
         )
 
 
-def place_text(part: int, key: Sequence[object]) -> str:
-    """A place in a table as it is noted: which of its parts, and the last key there."""
-    return json.dumps([part, *key])
+def place_text(key: Sequence[object]) -> str:
+    """A place in a table as it is noted: the last key."""
+    return json.dumps(key)
 
 
-def read_place_text(place: str | None) -> tuple[int, list[object] | None]:
-    """The part and the key of a place; the beginning is the first part without a key."""
-    if place is None:
-        return 0, None
-    part, *key = json.loads(place)
-    return part, key
+def read_place_text(place: str | None) -> list[object] | None:
+    """The key of a place; the beginning has none."""
+    return None if place is None else json.loads(place)
 
 
 def batch_size(rows: Sequence[PortableRow]) -> int:

@@ -132,11 +132,11 @@ class SqliteCopyEnd:
         key = [table.columns.index(name) for name in described.key]
         place, limit = after, FIRST_ROWS
         while True:
-            _, last = read_place_text(place)
+            last = read_place_text(place)
             rows = await self._run(partial(self._page, table.name, columns, described.key, last, limit))
             if not rows:
                 return
-            place = place_text(0, [rows[-1][each] for each in key])
+            place = place_text([rows[-1][each] for each in key])
             yield Batch(rows, place)
             limit = batch_size(rows)
 

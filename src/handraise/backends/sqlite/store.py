@@ -393,19 +393,13 @@ class SqliteStore:
         """Record what came of an answer; see the port."""
         return await self._transact(partial(report, ref, by=by, record=record))
 
-    async def tidy(
-        self,
-        *,
-        rest: timedelta,  # noqa: ARG002 -- there is no other place
-        keep: timedelta | None,
-        limit: int,
-    ) -> int:
+    async def tidy(self, *, keep: timedelta | None, limit: int) -> int:
         """Remove what is settled; see the port."""
         removed = 0
         rules = {row["workspace"]: row["keep"] for row in await self._fetch("rules")}
         kept = None if keep is None else length(keep)
         shortest = min((each for each in (kept, *rules.values()) if each is not None), default=None)
-        for _ in range(0 if shortest is None else _LOOKS):
+        while shortest is not None and removed < limit:
             now, batch = self._now(), {"number": self._hand, "looked": _LOOKED_AT}
             looked = await self._fetch("look_at", **batch)
             over = {
@@ -419,12 +413,10 @@ class SqliteStore:
             if over:
                 removed += await self._connections.write(_removing(over, now))
             # Events are in the order of time: after the first recent one, there is nothing to remove yet.
-            if len(looked) < _LOOKED_AT or looked[-1]["at"] >= now - (shortest or 0):
+            if len(looked) < _LOOKED_AT or looked[-1]["at"] >= now - shortest:
                 self._hand = 0
                 break
             self._hand = looked[-1]["number"]
-            if removed >= limit:
-                break
         return removed
 
     async def find_grant(self, question: Question) -> Grant | None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from handraise.desk.attachment_store import AttachmentStore
-from handraise.desk.engine import REST, Engine
+from handraise.desk.engine import Engine
 from handraise.desk.policy_cache import PolicyCache
 from handraise.desk.recipient_check import Recipients
 from handraise.model.durations import Span
@@ -41,7 +41,6 @@ class InstrumentedEngine(Engine):
         poll_interval: Span,
         public_url: str | None = None,
         metrics: Metrics,
-        rest: timedelta = REST,
         keep: timedelta | None = None,
         quota: int | None = None,
         recipients: Recipients | None = None,
@@ -62,7 +61,6 @@ class InstrumentedEngine(Engine):
             _InstrumentedBus(bus, self),
             poll_interval=poll_interval,
             public_url=public_url,
-            rest=rest,
             keep=keep,
             quota=quota,
             recipients=recipients,

@@ -142,12 +142,12 @@ class EndingCases(ContractFixtures):
             rows = await _exported(store, workspace, since=since, until=until, limit=3)
             assert {ended[row.id] for row in rows} == wanted, (since, until)
 
-    async def test_an_export_has_what_is_archived_and_nothing_that_waits(
+    async def test_an_export_has_what_is_old_and_nothing_that_waits(
         self, store: Store, workspace: str, clock: ManualClock, ended: dict[str, str]
     ) -> None:
         before = await _exported(store, workspace)
         clock.advance(timedelta(days=1))
-        await store.tidy(rest=timedelta(hours=1), keep=None, limit=1_000_000)
+        await store.tidy(keep=None, limit=1_000_000)
         async with desk_from_store(store, SilentBus(), workspace=workspace, asker="agent") as desk:
             await desk.post("still pending")
         assert len(before) == len(ended)

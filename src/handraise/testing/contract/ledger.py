@@ -476,9 +476,8 @@ async def _sealed(
 
 
 async def _tidied(ports: Backend, *, keep: timedelta | None) -> None:
-    """Remove old questions: they are archived first, which waits for all writers."""
-    for _ in range(3):
-        await ports.store.tidy(rest=timedelta(0), keep=keep, limit=10_000)
+    """Remove old questions."""
+    await ports.store.tidy(keep=keep, limit=10_000)
 
 
 async def _there(ports: Backend, *workspaces: str) -> list[bool]:

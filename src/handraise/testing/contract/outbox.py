@@ -429,7 +429,7 @@ class OutboxContract(CallbackCases, FailedDeliveryCases):
         await answer(ports, gone)
         (taken,) = [each for each in await ports.outbox.take(workspace, **TAKE_ALL) if each.id == "d-1"]
         clock.advance(_HOUR)
-        await ports.store.tidy(rest=_MINUTE, keep=_MINUTE, limit=1_000_000)
+        await ports.store.tidy(keep=_MINUTE, limit=1_000_000)
         assert await ports.outbox.deliveries(gone.ref) == []
         assert [each.id for each in await ports.outbox.deliveries(stays.ref)] == ["d-2"]
         await ports.outbox.record([Try(delivery=taken, status=DeliveryStatus.SENT)])

@@ -392,7 +392,7 @@ class StoreContract(QueueCases, EndingCases):
         assert (await store.endings(elsewhere, since=began, limit=3)).items == []
 
     @promise("P2", "P6", "P9")
-    async def test_a_question_that_was_put_away_is_found_as_before(
+    async def test_a_question_that_was_settled_long_ago_is_found_as_before(
         self, store: Store, clock: ManualClock, workspace: str
     ) -> None:
         began = clock.now()
@@ -409,7 +409,7 @@ class StoreContract(QueueCases, EndingCases):
         events = await _events(store, workspace, 6)
         endings = await store.endings(workspace, since=began, limit=9)
         clock.advance(30 * _DAY)
-        await store.tidy(rest=_DAY, keep=None, limit=1_000_000)
+        await store.tidy(keep=None, limit=1_000_000)
         refs = [each.ref for each in posted]
         assert await store.read(refs) == [*settled, posted[2]]
         assert await store.outcomes(refs) == {each.ref: each.outcome for each in settled}
@@ -450,9 +450,9 @@ class StoreContract(QueueCases, EndingCases):
         clock.advance(40 * _DAY)
         young = await _post(store, workspace, "q-3")
         await store.settle([withdraw_move(young, "agent")])
-        await store.tidy(rest=_DAY, keep=None, limit=1_000_000)
+        await store.tidy(keep=None, limit=1_000_000)
         assert await _statuses(store, old.ref, waiting.ref, young.ref) == ["answered", "pending", "withdrawn"]
-        assert await store.tidy(rest=_DAY, keep=30 * _DAY, limit=1_000_000) >= 1
+        assert await store.tidy(keep=30 * _DAY, limit=1_000_000) >= 1
         assert await store.read([old.ref]) == [None]
         assert await store.outcomes([old.ref]) == {old.ref: None}
         for key in ("a", "joined"):
@@ -485,10 +485,10 @@ class StoreContract(QueueCases, EndingCases):
         (grant,) = await store.grants(workspace, after=None, limit=10)
         for _ in range(2):
             clock.advance(_HOUR)
-            await store.tidy(rest=_HOUR / 2, keep=_HOUR / 2, limit=1_000_000)
+            await store.tidy(keep=_HOUR / 2, limit=1_000_000)
             assert await _statuses(store, question.ref) == ["answered"]
         clock.advance(grant.expires_at - clock.now() + _HOUR)
-        await store.tidy(rest=_HOUR / 2, keep=_HOUR / 2, limit=1_000_000)
+        await store.tidy(keep=_HOUR / 2, limit=1_000_000)
         assert await store.read([question.ref]) == [None]
         assert await store.revoke(workspace, "g-1", by="ana") is not None
 

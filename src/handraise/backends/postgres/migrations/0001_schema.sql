@@ -9,7 +9,7 @@
 --   * Of a secret, only the digest is kept.
 --
 -- In this order: the workspace; copies; questions, their inbox, events and grants; the directory of people and agents;
--- deliveries; the archive; the audit trail; full-text search; erasing; row-level security; rights.
+-- deliveries; what does not change; the audit trail; full-text search; erasing; row-level security; rights.
 
 
 -- == The workspaces of a transaction ==
@@ -1241,46 +1241,7 @@ begin atomic
 end;
 
 
--- == The archive ==
--- Some time after its end, a settled question leaves `questions` for a partition by the month in which it was settled. A
--- partition is dropped when nothing in it is kept any more.
-
--- The same columns as `questions`, in the same order: a later migration adds a column to both. A row changes only if its
--- approval is consumed or taken back, or its asker reports what came of it.
-create table handraise.archive (like handraise.questions including defaults)
-    partition by range (settled_at);
-alter table handraise.archive add primary key (workspace, id, settled_at);
-
--- Where an archived question is, and that its id and its key are taken: what one index over all partitions would say.
--- `kept_until` is set if a grant that is still valid keeps the question longer. `owner` is whose key it is, '' if it is
--- shared.
-create table handraise.archive_index (
-    settled_at    timestamptz not null,
-    kept_until    timestamptz,
-    workspace     text        collate "C" not null,
-    id            text        collate "C" not null,
-    owner         text        collate "C",
-    key           text        collate "C",
-    primary key (workspace, id)
-);
-
-create unique index archive_index_by_owner_and_key
-    on handraise.archive_index (workspace, owner, key) where key is not null;
-create index archive_index_by_end on handraise.archive_index (settled_at);
-create index archive_index_by_workspace_and_end on handraise.archive_index (workspace, settled_at);
-create index archive_index_by_keeping on handraise.archive_index (kept_until) where kept_until is not null;
-
-create policy found_when_over on handraise.archive_index for select to current_user using (true);
-
--- The page of `questions` that is looked at next. A process that archives or removes locks this row, so only one does at a
--- time. No archived id is greater than `mark`, so a new question, whose id is time-ordered, need not be looked for. It
--- has only the time of an id.
-create table handraise.archive_hand (
-    page          bigint not null,
-    mark          text   collate "C" not null
-);
-
-insert into handraise.archive_hand values (0, '');
+-- == What does not change ==
 
 -- What was asked and how it ended never changes (P6), by whatever statement.
 create function handraise.refuse_change() returns trigger
@@ -1292,90 +1253,52 @@ end
 $$;
 
 -- No statement of a server names these columns, so the triggers cost nothing there. What may change after the end is not among them: `consumed_at` once, `taken_back_at` once and only until it
--- is consumed, `reported_at` with `report` once, `replaced_by` once, `unreached_at`. A question may also be archived or erased.
-do $$
-declare
-    kept text;
-begin
-    foreach kept in array array['questions', 'archive']
-    loop
-        execute format(
-            'create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, '
-            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for, heartbeat, replies, replaces, topic, needs, evidence, '
-            'ruling, attachments on handraise.%I '
-            'for each row when ('
-            '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.quorum, '
-            'old.veto, old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, '
-            'old.undo_for, old.heartbeat, old.replies, old.replaces, old.topic, old.needs, old.evidence, old.ruling::text, old.attachments::text) '
-            'is distinct from '
-            '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.quorum, '
-            'new.veto, new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, '
-            'new.undo_for, new.heartbeat, new.replies, new.replaces, new.topic, new.needs, new.evidence, new.ruling::text, new.attachments::text)) '
-            'execute function handraise.refuse_change(''asked'')',
-            kept
-        );
-        execute format(
-            'create trigger settled_stays before update of status, settled_at, outcome, votes, missing, thread '
-            'on handraise.%I for each row when (old.status <> ''pending'' and '
-            '(old.status, old.settled_at, old.outcome::text, old.votes, old.missing, old.thread) is distinct from '
-            '(new.status, new.settled_at, new.outcome::text, new.votes, new.missing, new.thread)) '
-            'execute function handraise.refuse_change(''settled'')',
-            kept
-        );
-        execute format(
-            'create trigger consumed_stays before update of consumed_at on handraise.%I '
-            'for each row when (old.consumed_at is not null and new.consumed_at is distinct from old.consumed_at) '
-            'execute function handraise.refuse_change(''consumed'')',
-            kept
-        );
-        execute format(
-            'create trigger taken_back_stays before update of consumed_at, taken_back_at on handraise.%I '
-            'for each row when ('
-            'old.taken_back_at is not null and new.taken_back_at is distinct from old.taken_back_at '
-            'or new.taken_back_at is not null and new.consumed_at is not null) '
-            'execute function handraise.refuse_change(''taken back'')',
-            kept
-        );
-        execute format(
-            'create trigger replaced_stays before update of replaced_by on handraise.%I '
-            'for each row when (old.replaced_by is not null and new.replaced_by is distinct from old.replaced_by) '
-            'execute function handraise.refuse_change(''replaced'')',
-            kept
-        );
-        execute format(
-            'create trigger report_stays before update of reported_at, report on handraise.%I '
-            'for each row when (old.reported_at is not null and '
-            '(old.reported_at, old.report::text) is distinct from (new.reported_at, new.report::text)) '
-            'execute function handraise.refuse_change(''reported'')',
-            kept
-        );
-    end loop;
-end
-$$;
+-- is consumed, `reported_at` with `report` once, `replaced_by` once, `unreached_at`. A question may also be removed or erased.
+create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, quorum, veto,
+    max_attempts, prompt, form, context, state, steps, undo_for, heartbeat, replies, replaces, topic, needs, evidence, ruling,
+    attachments on handraise.questions
+    for each row when (
+        (old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.quorum, old.veto,
+            old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, old.undo_for,
+            old.heartbeat, old.replies, old.replaces, old.topic, old.needs, old.evidence, old.ruling::text,
+            old.attachments::text)
+        is distinct from
+        (new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.quorum, new.veto,
+            new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, new.undo_for,
+            new.heartbeat, new.replies, new.replaces, new.topic, new.needs, new.evidence, new.ruling::text,
+            new.attachments::text)
+    )
+    execute function handraise.refuse_change('asked');
 
--- Make the partition of a month if it is missing. It is attached when it is complete, so nobody waits.
-create function handraise.add_archive_month(month timestamptz) returns void
-    language plpgsql set search_path = pg_catalog, pg_temp
-as $$
-declare
-    name text := 'archive_' || to_char(month at time zone 'UTC', 'YYYY_MM');
-begin
-    if to_regclass('handraise.' || name) is not null then
-        return;
-    end if;
-    execute format('create table handraise.%I (like handraise.archive including defaults)', name);
-    execute format('alter table handraise.%I enable row level security, force row level security', name);
-    execute format(
-        'create policy workspace on handraise.%I
-        using (handraise.is_visible(workspace)) with check (handraise.is_visible(workspace))',
-        name
-    );
-    execute format(
-        'alter table handraise.archive attach partition handraise.%I for values from (%L) to (%L)',
-        name, month, date_trunc('month', month + interval '32 days', 'UTC')
-    );
-end
-$$;
+create trigger settled_stays before update of status, settled_at, outcome, votes, missing, thread on handraise.questions
+    for each row when (
+        old.status <> 'pending'
+        and (old.status, old.settled_at, old.outcome::text, old.votes, old.missing, old.thread)
+        is distinct from (new.status, new.settled_at, new.outcome::text, new.votes, new.missing, new.thread)
+    )
+    execute function handraise.refuse_change('settled');
+
+create trigger consumed_stays before update of consumed_at on handraise.questions
+    for each row when (old.consumed_at is not null and new.consumed_at is distinct from old.consumed_at)
+    execute function handraise.refuse_change('consumed');
+
+create trigger taken_back_stays before update of consumed_at, taken_back_at on handraise.questions
+    for each row when (
+        old.taken_back_at is not null and new.taken_back_at is distinct from old.taken_back_at
+        or new.taken_back_at is not null and new.consumed_at is not null
+    )
+    execute function handraise.refuse_change('taken back');
+
+create trigger replaced_stays before update of replaced_by on handraise.questions
+    for each row when (old.replaced_by is not null and new.replaced_by is distinct from old.replaced_by)
+    execute function handraise.refuse_change('replaced');
+
+create trigger report_stays before update of reported_at, report on handraise.questions
+    for each row when (
+        old.reported_at is not null
+        and (old.reported_at, old.report::text) is distinct from (new.reported_at, new.report::text)
+    )
+    execute function handraise.refuse_change('reported');
 
 
 -- == The numbering of events ==
@@ -1697,9 +1620,6 @@ begin
         where r.workspace = old.workspace and not r.checked and r.at < before
             and not exists (
                 select from handraise.questions as q where q.workspace = r.workspace and q.id = r.question_id
-            )
-            and not exists (
-                select from handraise.archive_index as x where x.workspace = r.workspace and x.id = r.question_id
             );
         get diagnostics gone = row_count;
         update handraise.file_references as r set checked = true
@@ -1761,10 +1681,6 @@ begin
             (
                 select q.workspace from handraise.questions as q
                 where q.workspace > walked order by q.workspace limit 1
-            ),
-            (
-                select x.workspace from handraise.archive_index as x
-                where x.workspace > walked order by x.workspace limit 1
             ),
             (
                 select r.workspace from handraise.removals as r
@@ -2005,17 +1921,7 @@ declare
     found_so_far integer := 0;
 begin
     loop
-        select least(
-            (
-                select q.workspace from handraise.questions as q
-                where q.workspace > walked order by q.workspace limit 1
-            ),
-            (
-                select x.workspace from handraise.archive_index as x
-                where x.workspace > walked order by x.workspace limit 1
-            )
-        )
-        into walked;
+        select min(q.workspace) into walked from handraise.questions as q where q.workspace > walked;
         exit when walked is null or found_so_far >= at_most;
         perform handraise.set_workspace(walked);
         select coalesce((newest.transaction, newest.number) > (p.transaction, p.number), newest.number is not null)
@@ -2064,11 +1970,8 @@ begin
     select index_questions.workspace, t.id, t.words::tsvector
     from unnest(index_questions.ids, index_questions.words) as t (id, words)
     where exists (
-            select from handraise.questions as q where q.workspace = index_questions.workspace and q.id = t.id
-        )
-        or exists (
-            select from handraise.archive_index as x where x.workspace = index_questions.workspace and x.id = t.id
-        )
+        select from handraise.questions as q where q.workspace = index_questions.workspace and q.id = t.id
+    )
     on conflict (workspace, question_id) do update set words = excluded.words where s.words <> excluded.words;
     insert into handraise.search_progress as p (transaction, number, workspace)
     select index_questions.transaction, index_questions.number, index_questions.workspace
@@ -2079,297 +1982,110 @@ end
 $$;
 
 
--- == Archiving, removing and erasing ==
+-- == Removing and erasing ==
 -- These work inside one workspace after the other, as the owner is bound by row-level security too.
 
--- Copy what was settled before an instant into the archive, from the next pages of `questions`, and return which questions.
--- They may leave once every statement that began before has ended. `around` says that these were the last pages.
-create function handraise.copy_settled(
-    before timestamptz, pages integer, out workspaces text[], out ids text[], out around boolean
+-- Remove questions that were settled too long ago, by the rule of their workspace or else before `before` (null is for ever),
+-- with their events and deliveries. Looks at the next `looked` events after a place, which are in the order of time, and
+-- returns how many questions were removed, and the place to go on at: the next workspace if this one has nothing more to
+-- remove, and no workspace at the end. What is held stays, what a valid grant or standing answer needs, and in a sealed
+-- workspace what no seal covers yet. Never waits for the row of a question: what is locked stays for the next time.
+create function handraise.remove_settled(
+    now timestamptz, before timestamptz, looked integer,
+    inout workspace text, inout transaction xid8, inout number bigint, out removed bigint
 )
     language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
+#variable_conflict use_column
 declare
     home text := coalesce(current_setting('handraise.workspaces', true), '');
-    hand bigint;
-    size bigint;
+    due record;
     old record;
-    newest text := '';
+    ids text[] := '{}';
+    gone text[];
 begin
-    workspaces := '{}';
-    ids := '{}';
-    around := true;
-    select h.page into hand from handraise.archive_hand as h for update skip locked;
-    if not found then
-        return;
-    end if;
-    size := pg_relation_size('handraise.questions') / current_setting('block_size')::bigint;
-    if hand >= size then
-        hand := 0;
-    end if;
+    removed := 0;
+    perform handraise.set_workspace(remove_settled.workspace);
+    select case when r.workspace is null then remove_settled.before else remove_settled.now - r.keep end as before into due
+    from (select) as one
+    left join handraise.retention as r on r.workspace = remove_settled.workspace;
     for old in
-        -- The pages first, by themselves: an index whose order is that of the groups would lead through all of them.
-        with settled as materialized (
-            select q.workspace, q.id, q.ctid as place, date_trunc('month', q.settled_at, 'UTC') as month
-            from handraise.questions as q
-            where q.ctid >= format('(%s,0)', hand)::tid and q.ctid < format('(%s,0)', hand + pages)::tid
-                and q.settled_at < before
-        )
-        select s.workspace, s.month, array_agg(s.id) as ids, array_agg(s.place) as places
-        from settled as s
-        group by s.workspace, s.month
+        select e.transaction, e.number, e.at, e.question_id
+        from handraise.events as e
+        where e.workspace = remove_settled.workspace
+            and (e.transaction, e.number) > (remove_settled.transaction, remove_settled.number)
+        order by e.transaction, e.number
+        limit remove_settled.looked
     loop
-        perform handraise.add_archive_month(old.month);
-        perform handraise.set_workspace(old.workspace);
-        with q as materialized (
-            select q.*
-            from handraise.questions as q
-            where q.ctid = any (old.places) and q.workspace = old.workspace and q.settled_at < before
-        ),
-        body as (
-            insert into handraise.archive select q.* from q on conflict do nothing
-        )
-        insert into handraise.archive_index (settled_at, kept_until, workspace, id, owner, key)
-        select
-            q.settled_at,
-            greatest(
-                (
-                    select max(g.expires_at)
-                    from handraise.grants as g
-                    where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
-                ),
-                (
-                    select max(a.expires_at)
-                    from handraise.standing_answers as a
-                    where a.workspace = q.workspace and a.question_id = q.id and a.revoked_at is null
-                )
-            ),
-            q.workspace, q.id, case when q.shared then '' else q.asker end, q.key
-        from q
-        on conflict do nothing;
-        workspaces := workspaces || array_fill(old.workspace, array[cardinality(old.ids)]);
-        ids := ids || old.ids;
+        exit when (old.at < due.before) is not true;
+        ids := ids || old.question_id;
+        remove_settled.transaction := old.transaction;
+        remove_settled.number := old.number;
     end loop;
-    perform set_config('handraise.workspaces', home, true);
-    select coalesce(max(i.id collate "C"), '') into newest from unnest(ids) as i (id);
-    around := hand + pages >= size;
-    update handraise.archive_hand as h
-    set page = case when around then 0 else hand + pages end,
-        mark = case when newest = '' then h.mark else greatest(h.mark, left(newest, 8) || '~') end;
-end
-$$;
-
--- Delete copied questions from `questions`, and return how many. Never waits: what another transaction has locked stays for
--- the next time. What changed since a question was copied (consumed, taken back, reported, unreached, replaced) goes to the archive.
-create function handraise.leave_copied(workspaces text[], ids text[]) returns bigint
-    language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-    home text := coalesce(current_setting('handraise.workspaces', true), '');
-    old record;
-    number bigint;
-    moved bigint := 0;
-begin
-    for old in
-        select c.workspace, array_agg(c.id) as ids
-        from unnest(leave_copied.workspaces, leave_copied.ids) as c (workspace, id)
-        group by c.workspace
-    loop
-        perform handraise.set_workspace(old.workspace);
-        -- One at a time, whatever the planner knows of the tables: it must not walk through the archive.
-        with free as materialized (
-            select q.*
-            from unnest(old.ids) as c (id)
-            cross join lateral (
-                select from handraise.archive_index as x where x.workspace = old.workspace and x.id = c.id limit 1
-            ) as x
-            cross join lateral (
-                select
-                    q.ctid as place, q.id, q.settled_at, q.consumed_at, q.taken_back_at, q.reported_at, q.report, q.unreached_at,
-                    q.replaced_by
-                from handraise.questions as q
-                where q.workspace = old.workspace and q.id = c.id and q.settled_at is not null
-                limit 1
-                for update skip locked
-            ) as q
-        ),
-        changed as (
-            update handraise.archive as a
-            set consumed_at = free.consumed_at, taken_back_at = free.taken_back_at, reported_at = free.reported_at,
-                report = free.report, unreached_at = free.unreached_at, replaced_by = free.replaced_by
-            from free
-            where a.workspace = old.workspace and a.id = free.id and a.settled_at = free.settled_at
-                and a.id = any (array(
-                    select f.id from free as f
-                    where f.consumed_at is not null or f.taken_back_at is not null or f.reported_at is not null
-                        or f.unreached_at is not null or f.replaced_by is not null
-                ))
-        )
-        delete from handraise.questions as q where q.ctid = any (array(select free.place from free));
-        get diagnostics number = row_count;
-        moved := moved + number;
-    end loop;
-    perform set_config('handraise.workspaces', home, true);
-    return moved;
-end
-$$;
-
--- Remove archived questions that were settled too long ago, by the rule of each workspace or else before `before` (null is
--- for ever), with their events and deliveries. At most so many; return how many. What is held stays, and in a sealed
--- workspace what no seal covers yet.
-create function handraise.remove_archived(now timestamptz, before timestamptz, at_most integer)
-    returns bigint
-    language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-    home text := coalesce(current_setting('handraise.workspaces', true), '');
-    old record;
-    ids text[];
-    removed bigint := 0;
-begin
-    if before is null and not exists (select from handraise.retention as r where r.keep is not null) then
-        return 0;
-    end if;
-    perform from handraise.archive_hand for update skip locked;
-    if not found then
-        return 0;
-    end if;
-    for old in
-        with recursive walk (workspace) as (
-            (select x.workspace from handraise.archive_index as x order by x.workspace limit 1)
-            union all
-            select (
-                select x.workspace
-                from handraise.archive_index as x
-                where x.workspace > walk.workspace
-                order by x.workspace
-                limit 1
-            )
-            from walk
-            where walk.workspace is not null
-        ),
-        due as (
-            select
-                walk.workspace, case when r.workspace is null then before else now - r.keep end as before,
-                (
-                    select s.sealed_at
-                    from handraise.seals as s
-                    where s.workspace = walk.workspace
-                    order by s.number desc
-                    limit 1
-                ) as sealed_at
-            from walk
-            left join handraise.retention as r on r.workspace = walk.workspace
-            where walk.workspace is not null
-                and not exists (
-                    select from handraise.holds as h where h.workspace = walk.workspace and h.question_id is null
-                )
-        )
-        select o.workspace, array_agg(o.id) as ids
-        from (
-            select due.workspace, over.id
-            from due
-            cross join lateral (
-                select x.id
-                from handraise.archive_index as x
-                where x.workspace = due.workspace and x.settled_at < due.before
-                    and (x.kept_until is null or x.kept_until <= now)
-                    and not exists (
-                        select from handraise.holds as h where h.workspace = x.workspace and h.question_id = x.id
-                    )
-                    -- What ended later than the last seal was made is not sealed; the rest is looked at below.
-                    and x.settled_at <= coalesce(due.sealed_at, x.settled_at)
-                order by x.settled_at
-                limit at_most
-            ) as over
-            limit at_most
-        ) as o
-        group by o.workspace
-    loop
-        continue when not pg_try_advisory_xact_lock(handraise.seal_lock(old.workspace));
-        perform handraise.set_workspace(old.workspace);
-        with gone as (
-            delete from handraise.archive_index as x
-            where x.workspace = old.workspace and x.id = any (old.ids)
-                and not exists (
-                    select from handraise.questions as q where q.workspace = x.workspace and q.id = x.id
-                )
+    if cardinality(ids) > 0 and pg_try_advisory_xact_lock(handraise.seal_lock(remove_settled.workspace)) then
+        with over as materialized (
+            select q.ctid as place, q.id
+            from handraise.questions as q
+            where q.workspace = remove_settled.workspace and q.id = any (ids) and q.settled_at < due.before
                 and not exists (
                     select from handraise.holds as h
-                    where h.workspace = x.workspace and (h.question_id is null or h.question_id = x.id)
+                    where h.workspace = q.workspace and (h.question_id is null or h.question_id = q.id)
+                )
+                and not exists (
+                    select from handraise.grants as g
+                    where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
+                        and g.expires_at > remove_settled.now
+                )
+                and not exists (
+                    select from handraise.standing_answers as a
+                    where a.workspace = q.workspace and a.question_id = q.id and a.revoked_at is null
+                        and a.expires_at > remove_settled.now
                 )
                 and not exists (
                     select
                     from handraise.events as e
-                    where e.workspace = x.workspace and e.question_id = x.id
+                    where e.workspace = q.workspace and e.question_id = q.id
                         and (e.transaction, e.number) > (
                             select s.last_transaction, s.last_number
                             from handraise.seals as s
-                            where s.workspace = x.workspace
+                            where s.workspace = remove_settled.workspace
                             order by s.number desc
                             limit 1
                         )
                 )
-            returning x.id, x.settled_at
+            for update of q skip locked
         ),
-        body as (
-            delete from handraise.archive as a
-            using gone
-            where a.workspace = old.workspace and a.id = gone.id and a.settled_at = gone.settled_at
+        removing as (
+            delete from handraise.questions as q where q.ctid = any (array(select over.place from over))
         )
-        select array(select gone.id from gone) into ids;
-        perform handraise.note_removals(old.workspace, ids, 'removed', null, now);
-        delete from handraise.events as e where e.workspace = old.workspace and e.question_id = any (ids);
-        delete from handraise.deliveries as d where d.workspace = old.workspace and d.question_id = any (ids);
-        perform handraise.remove_references(old.workspace, ids, now);
-        delete from handraise.salts as s where s.workspace = old.workspace and s.question_id = any (ids);
-        delete from handraise.search_entries as s where s.workspace = old.workspace and s.question_id = any (ids);
-        removed := removed + cardinality(ids);
-    end loop;
-    perform set_config('handraise.workspaces', home, true);
-    return removed;
-end
-$$;
-
--- Drop the months before an instant in which nothing is kept any more, and return how many. Only readers of the archive
--- could have to wait. If there is one at that moment, this gives up until the next time.
-create function handraise.drop_archive_months(before timestamptz) returns bigint
-    language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-    old record;
-    dropped bigint := 0;
-begin
-    perform from handraise.archive_hand for update skip locked;
-    if not found then
-        return 0;
+        select array(select over.id from over) into gone;
+        removed := cardinality(gone);
+        perform handraise.note_removals(remove_settled.workspace, gone, 'removed', null, remove_settled.now);
+        delete from handraise.events as e where e.workspace = remove_settled.workspace and e.question_id = any (gone);
+        delete from handraise.deliveries as d where d.workspace = remove_settled.workspace and d.question_id = any (gone);
+        perform handraise.remove_references(remove_settled.workspace, gone, remove_settled.now);
+        delete from handraise.salts as s where s.workspace = remove_settled.workspace and s.question_id = any (gone);
+        delete from handraise.search_entries as s
+        where s.workspace = remove_settled.workspace and s.question_id = any (gone);
     end if;
-    for old in
-        select m.name, m.month, date_trunc('month', m.month + interval '32 days', 'UTC') as ends
-        from (
-            select
-                c.relname as name,
-                to_timestamp(substr(c.relname, 9) || ' +00', 'YYYY_MM TZH') as month
-            from pg_inherits as i
-            join pg_class as c on c.oid = i.inhrelid
-            where i.inhparent = 'handraise.archive'::regclass
-        ) as m
-        order by m.month
-    loop
-        exit when old.ends > before;
-        continue when exists (
-            select from handraise.archive_index as x where x.settled_at >= old.month and x.settled_at < old.ends
-        );
-        begin
-            perform set_config('lock_timeout', '100ms', true);
-            execute format('alter table handraise.archive detach partition handraise.%I', old.name);
-            execute format('drop table handraise.%I', old.name);
-            dropped := dropped + 1;
-        exception
-            when lock_not_available then exit;
-        end;
-    end loop;
-    return dropped;
+    if cardinality(ids) < remove_settled.looked then
+        remove_settled.transaction := '0';
+        remove_settled.number := '-9223372036854775808';
+        select least(
+            (
+                select r.workspace from handraise.retention as r
+                where r.keep is not null and r.workspace > remove_settled.workspace
+                order by r.workspace limit 1
+            ),
+            (
+                select q.workspace from handraise.questions as q
+                where remove_settled.before is not null and q.workspace > remove_settled.workspace
+                order by q.workspace limit 1
+            )
+        )
+        into remove_settled.workspace;
+    end if;
+    perform set_config('handraise.workspaces', home, true);
 end
 $$;
 
@@ -2390,23 +2106,13 @@ begin
         select from handraise.holds as h
         where h.workspace = erase_questions.workspace and (h.question_id is null or h.question_id = i.id)
     );
-    -- First from where it is worked on, so that nobody settles it any more.
-    with worked_on as (
+    -- First the question, so that nobody settles it any more.
+    with erased as (
         delete from handraise.questions as q
         where q.workspace = erase_questions.workspace and q.id = any (wanted)
         returning q.id
-    ),
-    archived as (
-        delete from handraise.archive_index as x
-        where x.workspace = erase_questions.workspace and x.id = any (wanted)
-        returning x.id, x.settled_at
-    ),
-    body as (
-        delete from handraise.archive as a
-        using archived
-        where a.workspace = erase_questions.workspace and a.id = archived.id and a.settled_at = archived.settled_at
     )
-    select array(select worked_on.id from worked_on union select archived.id from archived) into gone;
+    select array(select erased.id from erased) into gone;
     perform handraise.note_removals(erase_questions.workspace, gone, 'erased', erase_questions.actor, erase_questions.now);
     for led in
         delete from handraise.inbox as i where i.workspace = erase_questions.workspace and i.question_id = any (gone)
@@ -2590,15 +2296,13 @@ begin
     -- Seals and removals are written by functions only. A rule that keeps nothing, or a hold that is lifted, would make
     -- others remove what a server may not.
     grant select
-        on handraise.migrations, handraise.store_copy, handraise.archive_hand, handraise.archive_index, handraise.numbering,
-            handraise.seals, handraise.removals, handraise.retention, handraise.search_entries,
+        on handraise.migrations, handraise.store_copy, handraise.numbering, handraise.seals, handraise.removals, handraise.retention, handraise.search_entries,
             handraise.search_progress
         to handraise_app;
     grant select, insert on handraise.events, handraise.salts, handraise.holds, handraise.policies to handraise_app;
     -- Only functions remove references, files and bytes.
     grant select, insert on handraise.files, handraise.file_references, handraise.blobs to handraise_app;
     grant update (used_at, stored, referred) on handraise.files to handraise_app;
-    grant select, update on handraise.archive to handraise_app;
     grant select, insert, update
         on handraise.questions, handraise.grants, handraise.standing_answers, handraise.agent_keys, handraise.routing, handraise.deliveries
         to handraise_app;
@@ -2615,16 +2319,15 @@ begin
         to handraise_app;
     grant execute
         on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
-            handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.copy_settled,
-            handraise.leave_copied, handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep,
+            handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep,
             handraise.take_unused_files, handraise.forget_file, handraise.drop_blob, handraise.find_words,
             handraise.unindexed_workspaces, handraise.index_questions
         to handraise_app;
     if to_regrole('handraise_keeper') is not null then
         grant usage on schema handraise to handraise_keeper;
         grant execute
-            on function handraise.erase_questions, handraise.erase_person, handraise.remove_archived,
-                handraise.drop_archive_months, handraise.note_change
+            on function handraise.erase_questions, handraise.erase_person, handraise.remove_settled,
+                handraise.note_change
             to handraise_keeper;
         grant select, insert, update, delete on handraise.retention to handraise_keeper;
         grant select, delete on handraise.holds to handraise_keeper;
@@ -2634,9 +2337,8 @@ $$;
 
 revoke execute
     on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
-        handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.add_archive_month,
-        handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
-        handraise.drop_archive_months, handraise.raise_epoch, handraise.move_in, handraise.unsealed_workspaces,
+        handraise.workspaces_with_entries, handraise.workspaces_with_rotas, handraise.workspaces_with_due, handraise.remove_settled,
+        handraise.raise_epoch, handraise.move_in, handraise.unsealed_workspaces,
         handraise.append_seal, handraise.note_removals, handraise.erase_questions, handraise.events_about,
         handraise.erase_person, handraise.note_change, handraise.shortest_keep, handraise.allow_app,
         handraise.remove_references,

@@ -1,5 +1,5 @@
 -- oldest release: 0.1.0
--- The whole schema: the same tables as in PostgreSQL, without an archive. Instants are whole microseconds
+-- The whole schema: the same tables as in PostgreSQL. Instants are whole microseconds
 -- since 1970, JSON is text. Of a secret, only the digest is kept.
 --
 -- In this order: migrations; questions, their inbox, events and grants; full-text search; the directory of people and agents;
