@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeAlias, Unpack
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,8 +19,9 @@ from handraise import Question, Responder, StoreUnavailable
 from handraise.backends.postgres import open_postgres, row_security, schema
 from handraise.backends.postgres.connections import transaction
 from handraise.backends.postgres.database import RowSecurity
+from handraise.backends.postgres.store import PostgresStore
 from handraise.backends.postgres.transaction import STATEMENTS
-from handraise.backends.sql.parameters import draft_values
+from handraise.backends.sql.new_questions import ask
 from handraise.backends.sql_files import Migration
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import Sealer
@@ -361,11 +363,11 @@ async def test_a_batch_neither_reads_nor_writes_a_workspace_that_it_is_not_for(
         refs = {"workspace": [each.workspace for each in questions], "id": [each.id for each in questions]}
         locked = await fetch("lock", **refs, actor=["ana"] * len(questions))
         assert sorted(row["workspace"] for row in locked) == sorted(ours)
-        rows = [draft_values(draft(each, "2")) for each in (*ours, theirs)]
-        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security"):
-            await fetch(
-                "insert", quota=None, place=None, **{name: [each[name] for each in rows] for name in rows[0]}
-            )
+        drafts = [draft(each, "2") for each in (*ours, theirs)]
+        asking = partial(ask, drafts, quota=None, counted=False)
+        assert isinstance(backend.store, PostgresStore)
+        with pytest.raises(StoreUnavailable, match="violates row-level security"):
+            await backend.store._transact(ours, asking)  # noqa: SLF001 -- no caller can name others
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security"):
             async with transaction(connection, RowSecurity(None).begin_in(*ours)):
                 await connection.execute("update handraise.questions set workspace = $1", theirs)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from handraise import Answered, Approval, StillPending, StoreUnavailable, __version__, open_desk
-from handraise.backends.sql_files import Migration, load_statements
+from handraise.backends.sql_files import Migration, load_statements, parts_of
 from handraise.backends.sqlite import backend, connections, durability
 from handraise.backends.sqlite.backend import MIGRATIONS
 from handraise.errors import SchemaMismatch, UnsafeStore
@@ -245,6 +245,7 @@ PARAMETERS: dict[str, Any] = {
     "principals": '["*"]',
     "after": "",
     "limit": 50,
+    "at_most": 50,
     "now": 0,
     "places": '[["w", "1"]]',
     "question_id": "1",
@@ -297,7 +298,9 @@ async def test_a_hot_statement_searches_and_never_scans(address: str, file: Path
     async with open_desk(address):
         pass
     connection = sqlite3.connect(file)
-    plan = connection.execute(f"explain query plan {STATEMENTS[name].named}", PARAMETERS).fetchall()
+    plan = connection.execute(
+        f"explain query plan {next(iter(parts_of(STATEMENTS[name]).values())).named}", PARAMETERS
+    ).fetchall()
     connection.close()
     tables = ("questions", "inbox", "events", " q", " i", " e", " mine")
     scans = [row[3] for row in plan if row[3].startswith("SCAN") and row[3].endswith(tables)]
@@ -309,7 +312,9 @@ async def test_a_walk_back_goes_along_the_feed_and_sorts_nothing(address: str, f
     async with open_desk(address):
         pass
     connection = sqlite3.connect(file)
-    plan = connection.execute(f"explain query plan {STATEMENTS[name].named}", PARAMETERS).fetchall()
+    plan = connection.execute(
+        f"explain query plan {next(iter(parts_of(STATEMENTS[name]).values())).named}", PARAMETERS
+    ).fetchall()
     connection.close()
     assert "INDEX events_by_workspace (workspace=? AND (transaction,place)" in plan[0][3]
     assert [row[3] for row in plan if "TEMP B-TREE" in row[3]] == []

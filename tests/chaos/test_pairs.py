@@ -9,7 +9,7 @@ import pytest
 
 from chaos.pairs import explore, pairs_of
 from chaos.pairs.scenes import SCENES
-from handraise.backends.postgres import store
+from handraise.backends.postgres import transaction
 from support.database import POSTGRES
 from tests.tiers import NIGHTLY, drawn, sized
 
@@ -58,8 +58,8 @@ async def test_a_statement_that_does_not_decide_is_found(
     mistake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, old, new, scene = MISTAKES[mistake]
-    right = store.STATEMENTS[name]
+    right = transaction.STATEMENTS[name]
     wrong = replace(right, numbered=re.sub(old, new, right.numbered))
     assert wrong != right
-    monkeypatch.setitem(store.STATEMENTS, name, wrong)
+    monkeypatch.setitem(transaction.STATEMENTS, name, wrong)
     assert (await explore([scene], server=POSTGRES, until_found=True)).found

@@ -78,8 +78,16 @@ _TRANSIENT = (
 )
 
 
-_KEYS = "events_by_key"
-"""The index in which an asker's keys are unique, whether it posted or joined with them."""
+_TAKEN = frozenset(
+    {
+        "questions_pkey",
+        "questions_by_owner_and_key",
+        "questions_by_replaced",
+        "events_by_key",
+        "inbox_by_topic",
+    }
+)
+"""The indexes in which another transaction may take the place of a new question meanwhile: when repeated, it is found."""
 
 
 def open_pool(address: str, size: int) -> Pool:
@@ -199,7 +207,7 @@ def is_unsent(error: BaseException) -> bool:
 def is_transient(error: Exception) -> bool:
     """Whether PostgreSQL undid the statement in favour of another one or of a migration, so that it can be repeated."""
     if isinstance(error, asyncpg.UniqueViolationError):
-        return error.constraint_name == _KEYS  # another statement took a key meanwhile, and committed
+        return error.constraint_name in _TAKEN
     return isinstance(error, _TRANSIENT)
 
 

@@ -103,12 +103,17 @@ class Database:
         """The rows of a statement about several workspaces, in one transaction. Call it inside `run_batch`."""
         return await self._run_all(self._begin_in(*workspaces), [statement], values)
 
-    async def work_in(self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]]) -> Result:
+    async def work_in(
+        self, workspaces: Iterable[str], work: Callable[[Run], Awaitable[Result]], *, first: str = ""
+    ) -> Result:
         """The result of several statements about workspaces, in one transaction, which may be repeated.
+
+        It begins with the statement `first`, which takes no round trip of its own.
 
         About several workspaces, call it inside `run_batch`.
         """
-        return await self._work(self._begin_in(*workspaces), work)
+        begin = self._begin_in(*workspaces) or "begin"
+        return await self._work(f"{begin}; {first}" if first else begin, work)
 
     async def work_as_keeper(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
         """The same with the rights of `KEEPER_ROLE`, taken instead of the application's role."""

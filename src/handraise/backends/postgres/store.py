@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -13,14 +12,14 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
 from handraise.backends.postgres.connections import is_lost
-from handraise.backends.postgres.database import KEEPER_ROLE, Database, Result, Run
+from handraise.backends.postgres.database import KEEPER_ROLE, Database, Result
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.transaction import STATEMENTS, PostgresTransaction
 from handraise.backends.sql.decided_changes import (
     expire_older,
-    replace,
+    join,
     report,
     rounds_of,
     settle,
@@ -29,13 +28,11 @@ from handraise.backends.sql.decided_changes import (
     use_approval,
 )
 from handraise.backends.sql.feed_places import Place, cursor_of, read_place
+from handraise.backends.sql.new_questions import ask
 from handraise.backends.sql.parameters import (
-    callback_values,
     count_query,
-    draft_columns,
     grant_query,
     is_indexed,
-    json_text,
     page_query,
     settled_query,
     urgent_query,
@@ -56,23 +53,22 @@ from handraise.backends.sql.rows import (
 )
 from handraise.backends.sql_files import load_statements
 from handraise.model.approval_uses import Use, UseRefused
-from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
+from handraise.model.errors import StoreUnavailable
 from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, already_replaced, same_question
+from handraise.model.lifecycle import Move
 from handraise.model.move_decisions import Change, Refused
 from handraise.model.outcomes import Outcome
 from handraise.model.pending_views import Order, ViewCounts, counted_views
 from handraise.model.people import Responder
-from handraise.model.problems import InvalidQuestion, Problem
-from handraise.model.questions import Draft, Question, Ref, posted
+from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.search_words import SearchQuery
 from handraise.model.settled_rows import COLUMNS as SETTLED_COLUMNS
 from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
-from handraise.model.stops import Stop, stop_from_json, tool_of
+from handraise.model.stops import Stop, tool_of
 from handraise.model.urgency import soon_at
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
@@ -108,10 +104,6 @@ _FIRST = {"workspace": "", **_BEGINNING}
 """Before the first workspace."""
 
 
-_USUAL = {"quorum": 1, "veto": False, "shared": False}
-"""What `insert` takes for a column that is null: an array costs more than that."""
-
-
 class PostgresStore:
     """Questions in PostgreSQL. See `handraise.ports.Store` for what each method promises."""
 
@@ -125,7 +117,7 @@ class PostgresStore:
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
         return await self._database.run_batch(
-            drafts, lambda draft: draft.workspace, partial(self._insert_rounds, quota=quota)
+            drafts, lambda draft: draft.workspace, partial(self._insert_safely, quota=quota)
         )
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
@@ -167,7 +159,7 @@ class PostgresStore:
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:
         """Have another key stand for a question; see the port."""
-        return bool(await self._fetch(ref.workspace, "join", id=ref.id, actor=by, key=key))
+        return await self._transact([ref.workspace], partial(join, ref, by=by, key=key))
 
     async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
@@ -435,19 +427,6 @@ class PostgresStore:
         rows = await self._database.fetch(STATEMENTS["settings"])
         return durability_of({row["name"]: row["setting"] for row in rows})
 
-    async def _insert_rounds(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
-        """Insert, questions of one topic or one id one after the other: a later one must see the one before."""
-        touched = [
-            (each.ref,) if each.topic_key is None else (each.ref, Ref(each.workspace, each.topic_key))
-            for each in drafts
-        ]
-        results: list[Inserted | None] = [None] * len(drafts)
-        for places in rounds_of(touched):
-            inserted = await self._insert_safely([drafts[place] for place in places], quota=quota)
-            for place, result in zip(places, inserted, strict=True):
-                results[place] = result
-        return [result for result in results if result is not None]
-
     async def _insert_safely(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
         """Insert, and repeat it if the connection was cut: questions that are already stored are found by their ids."""
         try:
@@ -458,87 +437,15 @@ class PostgresStore:
             return await self._insert(drafts, quota=quota)
 
     async def _insert(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
-        ordered = drafts
-        if any(draft.key is not None or draft.topic is not None for draft in drafts):
-            # Always in the same order: two batches with the same keys must not wait for each other.
-            ordered = sorted(
-                drafts,
-                key=lambda draft: (draft.workspace, draft.topic_key or "", draft.key_owner, draft.key or ""),
-            )
-        columns = draft_columns(ordered)
-        for name, usual in _USUAL.items():
-            if (column := columns[name]) is not None and column.count(usual) == len(column):
-                columns[name] = None
-        counts = None if self._allowances.cover(drafts) else _places_of_askers(ordered)
-        rows = await self._write_drafts(ordered, quota=quota, place=counts, **columns)
-        if counts is not None:
-            self._allowances.counted(_room_by_asker(drafts, rows))
-        stored = {(row["workspace"], row["id"]): row for row in rows if row["asked_at"]}
-        refused_by = {Ref(row["workspace"], row["id"]): row for row in rows if row["refused"]}
-        results: dict[int, Inserted] = {}
-        for place, draft in enumerate(drafts):
-            row = stored.pop((draft.workspace, draft.id), None)
-            if row is not None:
-                results[place] = posted(draft, row["asked_at"], follows=row["follows"])
-        known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
-        if known:
-            results.update(await self._existing(known, refused_by))
-        refused = [place for place, result in results.items() if isinstance(result, QuotaExceeded)]
-        if 0 < len(refused) < len(known):
-            # The others used up quota that they did not need, because they were stored before.
-            again = await self._insert([drafts[place] for place in refused], quota=quota)
-            results.update(zip(refused, again, strict=True))
-        return [results[place] for place in range(len(drafts))]
-
-    async def _write_drafts(self, drafts: Sequence[Draft], **values: Any) -> list[Any]:
-        """The rows of `insert`; and in the same transaction, what the new ones bring along."""
-        if all(draft.callback is None and draft.replaces is None for draft in drafts):
-            return await self._fetch_batch(drafts, "insert", **values)
-
-        async def work(run: Run) -> list[Any]:
-            rows = await run(STATEMENTS["insert"], **values)
-            asked_at = {Ref(row["workspace"], row["id"]): row["asked_at"] for row in rows if row["asked_at"]}
-            new = [draft for draft in drafts if draft.ref in asked_at]
-            if calls := [callback_values(draft, draft.callback) for draft in new if draft.callback]:
-                await run(STATEMENTS["add_callbacks"], callbacks=json_text(calls))
-            if replacing := [draft for draft in new if draft.replaces is not None]:
-                now = asked_at[replacing[0].ref]
-                await replace([posted(draft, now) for draft in replacing], PostgresTransaction(run), now)
-            return rows
-
-        return await self._database.work_in([draft.workspace for draft in drafts], work)
-
-    async def _existing(
-        self, drafts: Sequence[tuple[int, Draft]], refused: Mapping[Ref, Any]
-    ) -> dict[int, Inserted]:
-        """What is already stored under the keys or ids of these drafts; what is not stored was refused."""
-        keys = [_key_of(draft) for _, draft in drafts if draft.key is not None]
-        by_key = await self._read_by_keys(keys) if keys else {}
-        refs = [draft.ref for _, draft in drafts if _key_of(draft) not in by_key]
-        by_id = dict(zip(refs, await self._read(refs), strict=True)) if refs else {}
-        old = await self._replaced([draft for _, draft in drafts])
-        results: dict[int, Inserted] = {}
-        for place, draft in drafts:
-            stored = by_key.get(_key_of(draft)) or by_id.get(draft.ref)
-            if stored is not None:
-                results[place] = same_question(draft, stored)
-            elif draft.ref in refused:
-                results[place] = _refusal(draft, refused[draft.ref])
-            elif draft.replaces is not None:
-                results[place] = already_replaced(draft, old.get(draft.ref)) or InvalidQuestion(
-                    [Problem("replaces", "that question is replaced already")]  # and removed since
-                )
-            else:
-                raise StoreUnavailable("The question was neither stored nor found; post it again.")
-        return results
-
-    async def _replaced(self, drafts: Sequence[Draft]) -> dict[Ref, Question | None]:
-        """What these drafts would replace, by their places."""
-        replacing = [draft for draft in drafts if draft.replaces is not None]
-        if not replacing:
-            return {}
-        found = await self._read([Ref(draft.workspace, draft.replaces or "") for draft in replacing])
-        return dict(zip([draft.ref for draft in replacing], found, strict=True))
+        counted = not self._allowances.cover(drafts)
+        asked = await self._transact(
+            {draft.workspace for draft in drafts},
+            partial(ask, drafts, quota=quota, counted=counted),
+            first="lock table handraise.questions in row exclusive mode",
+        )
+        if counted:
+            self._allowances.counted(asked.room)
+        return asked.results
 
     async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """Make at most one move on each question."""
@@ -546,10 +453,16 @@ class PostgresStore:
         return [each.question if isinstance(each, Change) else each for each in decided]
 
     async def _transact(
-        self, workspaces: Iterable[str], work: Callable[[PostgresTransaction], Awaitable[Result]]
+        self,
+        workspaces: Iterable[str],
+        work: Callable[[PostgresTransaction], Awaitable[Result]],
+        *,
+        first: str = "",
     ) -> Result:
-        """The result of work in one transaction about these workspaces, which may be repeated."""
-        return await self._database.work_in(workspaces, lambda run: work(PostgresTransaction(run)))
+        """The result of work in one transaction about these workspaces, which may be repeated, after a `first` statement."""
+        return await self._database.work_in(
+            workspaces, lambda run: work(PostgresTransaction(run)), first=first
+        )
 
     async def _may_remove(self) -> bool:
         """Whether this login may remove old questions; if not, log once who may."""
@@ -649,44 +562,6 @@ def _place(cursor: str | None) -> dict[str, Any]:
         return _END
     place = read_place(cursor)
     return {"transaction": str(place.transaction), "number": place.number}
-
-
-def _places_of_askers(drafts: Iterable[Draft]) -> list[int]:
-    """How many drafts of the same asker there are up to each."""
-    seen: Counter[tuple[str, str]] = Counter()
-    places = []
-    for draft in drafts:
-        seen[draft.workspace, draft.asker] += 1
-        places.append(seen[draft.workspace, draft.asker])
-    return places
-
-
-def _room_by_asker(drafts: Sequence[Draft], rows: Iterable[Any]) -> dict[tuple[str, str], int | None]:
-    """How many more questions each asker of these drafts may have, if it has just posted one; None for any number."""
-    askers = {draft.ref: draft.asker for draft in drafts}
-    room: dict[tuple[str, str], int | None] = {}
-    for row in rows:
-        if row["asked_at"]:
-            asker = row["workspace"], askers[Ref(row["workspace"], row["id"])]
-            before = room.get(asker, None if row["quota"] is None else row["quota"] - row["pending"])
-            room[asker] = None if before is None else before - 1
-    return room
-
-
-def _refusal(draft: Draft, row: Any) -> QuotaExceeded | PolicyChanged | Stopped:
-    """Why a draft was not registered."""
-    match row["refused"]:
-        case "quota":
-            return QuotaExceeded(draft.asker, draft.workspace, row["quota"])
-        case "stop":
-            return Stopped(stop_from_json(json.loads(row["stop"])))
-        case _:
-            return PolicyChanged(draft.workspace)
-
-
-def _key_of(draft: Draft) -> tuple[str, str, str]:
-    """Where its key is unique; no key is empty, so that of a draft without one finds nothing."""
-    return draft.workspace, draft.key_owner, draft.key or ""
 
 
 def _places(refs: Collection[Ref]) -> dict[str, list[str]]:

@@ -47,7 +47,7 @@ from handraise.model.lifecycle import VOTES, Move, Refusal
 from handraise.model.move_decisions import Ballot, Change, Facts, Refused, Right, decide
 from handraise.model.outcomes import Answered
 from handraise.model.people import GROUP
-from handraise.model.questions import Aside, Question, Ref
+from handraise.model.questions import Aside, Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.stops import Stop
@@ -62,7 +62,7 @@ class _Locked(NamedTuple):
     ballots: Mapping[str, Ballot]
 
 
-class _Rights(NamedTuple):
+class Rights(NamedTuple):
     """What the directory of a workspace says about some people: the groups of those it knows, and who is disabled."""
 
     known: dict[str, frozenset[str]]
@@ -151,20 +151,24 @@ async def expire_older(
     return await save([expiry_change(stored_question(row), now) for row in rows], work)
 
 
-async def replace(posted: Sequence[Question], work: Transaction, now: datetime) -> list[Ref]:
-    """Note which questions these new ones replace, and withdraw those that are open; return what has ended."""
-    new_ids = {Ref(each.workspace, each.replaces): each.id for each in posted if each.replaces is not None}
-    askers = {Ref(each.workspace, each.replaces): each.asker for each in posted if each.replaces is not None}
-    places = [{**ref._asdict(), "asker": askers[ref]} for ref in sorted(new_ids)]
-    old = [stored_question(row) for row in await work.fetch_each("lock_replaced", places)]
-    if not old:
-        return []
-    links = [{**each.ref._asdict(), "replaced_by": new_ids[each.ref]} for each in old]
-    await work.write({"save_replacements": links})
-    changes = [replacement_change(each, new_ids[each.ref], now) for each in old]
+async def lock_replaced(drafts: Sequence[Draft], work: Transaction) -> list[tuple[Question, str]]:
+    """The questions that these drafts replace, locked, each with the id of the new one."""
+    new_ids = {Ref(each.workspace, each.replaces): each for each in drafts if each.replaces is not None}
+    places = [{**ref._asdict(), "asker": new_ids[ref].asker} for ref in sorted(new_ids)]
+    rows = await work.fetch_each("lock_replaced", places)
+    return [(old, new_ids[old.ref].id) for old in map(stored_question, rows)]
+
+
+async def replace(replaced: Sequence[tuple[Question, str]], now: datetime, work: Transaction) -> None:
+    """Note by which new questions these are replaced, and withdraw those that are open."""
+    if not replaced:
+        return
+    changes = [replacement_change(old, new_id, now) for old, new_id in replaced]
     over = [each for each in changes if each.kind is EventKind.REPLACED]
-    await work.write({"add_events": [_event_values(each, EventKind.REPLACED) for each in over]})
-    return await save([each for each in changes if each.kind is not EventKind.REPLACED], work)
+    links = [{**old.ref._asdict(), "replaced_by": new_id} for old, new_id in replaced]
+    events = [_event_values(each, EventKind.REPLACED) for each in over]
+    await work.write({"save_replacements": links, "add_events": events})
+    await save([each for each in changes if each.kind is not EventKind.REPLACED], work)
 
 
 async def use_approval(ref: Ref, use: Use, work: Transaction) -> UsableApproval | UseRefused | None:
@@ -185,6 +189,12 @@ async def use_approval(ref: Ref, use: Use, work: Transaction) -> UsableApproval 
         data: dict[str, Json] = {"digest": use.digest, "request": use.request}
         await _note(question, EventKind.CONSUMED, data, "save_uses", work, by=use.by)
     return found
+
+
+async def join(ref: Ref, work: Transaction, *, by: str, key: str) -> bool:
+    """Make a key stand for a pending question too; return whether it does not stand for another one."""
+    values = {**ref._asdict(), "actor": by, "key": key, "data": json_text({"key": key})}
+    return bool(await work.fetch_each("join", [values]))
 
 
 async def take_back(ref: Ref, work: Transaction, *, by: str, reason: str | None) -> bool:
@@ -230,17 +240,17 @@ async def _use_facts(question: Question, grant_id: str | None, use: Use, work: T
     [row] = await work.fetch_each("use_facts", [asked])
     endings = await work.fetch_each("endings_of", [question.ref._asdict()])
     grants: dict[Ref, tuple[Grant, Right]] = {}
-    rights = _Rights({}, set())
+    rights = Rights({}, set())
     outcome = question.outcome
     if isinstance(outcome, Answered) and outcome.source == "grant":
         grants = await _grants_used([Ref(question.workspace, grant_id or "")], work)
         givers = {(question.workspace, grant.granted_by) for grant, _ in grants.values()}
-        found = await _rights_of(givers, _groups_asked([question]), work)
+        found = await rights_of(givers, _groups_asked([question]), work)
         rights = found.get(question.workspace, rights)
     return UseFacts(
         now=instant(row["now"]),
         endings=[SealedEnding(each["kind"], from_json(each["data"])) for each in endings],
-        stops=await _stops_in([question.workspace], work),
+        stops=await stops_in([question.workspace], work),
         policy_version=row["policy_version"] or 0,
         is_rule_suspended=bool(row["is_rule_suspended"]),
         is_repeated=use.request is not None and bool(row["is_repeated"]),
@@ -283,7 +293,7 @@ async def _facts(locked: Sequence[_Locked], work: Transaction) -> dict[Ref, Fact
     used = {Ref(each.question.workspace, each.move.grant_id) for each in locked if each.move.grant_id}
     grants = await _grants_used(used, work)
     rights = await _rights(locked, grants, work)
-    stops = await _stops_in({each.question.workspace for each in locked if each.row["has_stops"]}, work)
+    stops = await stops_in({each.question.workspace for each in locked if each.row["has_stops"]}, work)
     standing = await _standing_checked(locked, work)
     facts = {}
     for move, question, row, ballots in locked:
@@ -301,7 +311,7 @@ async def _facts(locked: Sequence[_Locked], work: Transaction) -> dict[Ref, Fact
     return facts
 
 
-async def _stops_in(workspaces: Collection[str], work: Transaction) -> list[Stop]:
+async def stops_in(workspaces: Collection[str], work: Transaction) -> list[Stop]:
     """What is stopped in these workspaces."""
     rows = await work.fetch_each("stops_in", [{"workspace": each} for each in sorted(workspaces)])
     return [stored_stop(row) for row in rows]
@@ -310,13 +320,7 @@ async def _stops_in(workspaces: Collection[str], work: Transaction) -> list[Stop
 async def _grants_used(places: Collection[Ref], work: Transaction) -> dict[Ref, tuple[Grant, Right]]:
     """These grants, locked: a revocation that was acknowledged is seen, and a later one waits."""
     rows = await work.fetch_each("grants_used", [place._asdict() for place in sorted(places)])
-    return {
-        Ref(row["workspace"], row["id"]): (
-            stored_grant(row),
-            _right(row["giver_backed"], json.loads(row["giver_groups"] or "[]")),
-        )
-        for row in rows
-    }
+    return {Ref(row["workspace"], row["id"]): (stored_grant(row), right_of(row)) for row in rows}
 
 
 async def _standing_checked(locked: Sequence[_Locked], work: Transaction) -> dict[Ref, StandingAnswer]:
@@ -332,14 +336,14 @@ async def _standing_checked(locked: Sequence[_Locked], work: Transaction) -> dic
 
 async def _rights(
     locked: Sequence[_Locked], grants: Mapping[Ref, tuple[Grant, Right]], work: Transaction
-) -> dict[str, _Rights]:
+) -> dict[str, Rights]:
     """What the directories say about those who take part, where that matters."""
     concerned = [each for each in locked if _is_about_rights(each)]
     people = {
         (question.workspace, name) for move, question, _, ballots in concerned for name in (move.by, *ballots)
     }
     people |= {(ref.workspace, grant.granted_by) for ref, (grant, _) in grants.items()}
-    return await _rights_of(people, _groups_asked([each.question for each in concerned]), work)
+    return await rights_of(people, _groups_asked([each.question for each in concerned]), work)
 
 
 def _groups_asked(questions: Iterable[Question]) -> set[tuple[str, str]]:
@@ -352,17 +356,17 @@ def _groups_asked(questions: Iterable[Question]) -> set[tuple[str, str]]:
     }
 
 
-async def _rights_of(
+async def rights_of(
     people: Collection[tuple[str, str]], groups: Collection[tuple[str, str]], work: Transaction
-) -> dict[str, _Rights]:
+) -> dict[str, Rights]:
     """What the directories say about people, by workspace: locked first, then read, so that it stays so."""
     named = [{"workspace": workspace, "id": name} for workspace, name in sorted(people)]
     in_groups = [{"workspace": workspace, "group_name": name} for workspace, name in sorted(groups)]
     await work.fetch_each("lock_people", named)
     await work.fetch_each("lock_groups", in_groups)
-    rights: dict[str, _Rights] = {}
+    rights: dict[str, Rights] = {}
     for row in await work.fetch_each("rights", named):
-        found = rights.setdefault(row["workspace"], _Rights({}, set()))
+        found = rights.setdefault(row["workspace"], Rights({}, set()))
         found.known[row["id"]] = frozenset(json.loads(row["groups"]))
         if row["is_disabled"]:
             found.disabled.add(row["id"])
@@ -382,6 +386,11 @@ def _ballots(stored: str | None) -> dict[str, Ballot]:
         person: Ballot(_right(given["backed"], given["groups"]), given["seen"])
         for person, given in json.loads(stored or "{}").items()
     }
+
+
+def right_of(row: Row) -> Right:
+    """The right of who gave a grant or a standing answer, from its row."""
+    return _right(row["giver_backed"], from_json(row["giver_groups"]) or [])
 
 
 def _right(backed: int | None, groups: Collection[str]) -> Right:
@@ -446,6 +455,7 @@ def _event_values(change: Change, kind: EventKind) -> Values:
         "actor": change.by,
         "channel": change.channel,
         "data": json_text(change.data) if change.data else None,
+        "key": None,
     }
 
 
@@ -458,6 +468,7 @@ def _contradiction_values(change: Change, ended: StandingAnswer) -> Values:
         "actor": change.by,
         "channel": None,
         "data": json_text({"standing": ended.id, "question": change.question.id}),
+        "key": None,
     }
 
 

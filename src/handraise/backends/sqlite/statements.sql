@@ -1,113 +1,5 @@
 -- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them in one commit.
 
--- name: insert
--- Register a question, unless its key or id exists, another one has replaced what it would replace, its asker has as many
--- pending as a quota allows, it was decided by another version of the policy, by a rule that is suspended or by a standing
--- answer that does not hold, or a stop covers it.
-insert into questions (
-    workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
-    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared, replies, replaces, topic, topic_key, added,
-    needs, evidence, ruling, status, settled_at, outcome, follows, attachments, heartbeat, heard_at
-)
-select
-    :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :quorum, :veto, :max_attempts,
-    :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
-    :undo_for, :shared, :replies, :replaces, :topic, :topic_key, :added, :needs, :evidence, :ruling,
-    coalesce(:ended_as, 'pending'), case when :ended_as is not null then :now end, :ended_with,
-    case when :ended_as is null then (
-        select i.question_id from inbox as i where i.workspace = :workspace and i.topic_key = :topic_key
-    ) end,
-    :attachments, :heartbeat, case when :heartbeat is not null then :now end
-where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
-and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
-and (:standing is null or exists (
-    select 1
-    from standing_answers as s
-    join keepers as k on k.workspace = s.workspace and k.standing = s.id
-    where s.workspace = :workspace and s.id = :standing and s.given_by <> :asker and s.topic_key = :topic_key and s.revoked_at is null
-        and s.expires_at > :now
-        and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
-))
-and not exists (
-    select 1
-    from stops as s
-    where s.workspace = :workspace and (s.agent is null or s.agent = :asker)
-        and (s.tool is null or s.tool = :form ->> '$.action.tool')
-)
-and (:quota is null or :ended_as is not null or :quota > (
-    select count(*)
-    from (
-        select 1
-        from inbox as i indexed by inbox_by_asker
-        where i.workspace = :workspace and i.asker = :asker and i.main
-        limit coalesce(:quota, 0)
-    )
-))
-and not exists (
-    select 1
-    from events as e
-    where e.workspace = :workspace and e.kind = 'joined' and e.actor = :asker and e.data ->> '$.key' = :key
-        and not :shared
-)
-on conflict do nothing
-returning asked_at, follows;
-
--- name: add_callback
--- Store where the asker of a new question is called back. If a policy has settled it already, the callback is due.
-insert into deliveries (
-    workspace, id, question_id, recipient, asker, channel, reason, status, rate_limit_key, destination, created_at, stale,
-    due_at
-)
-select
-    workspace, :id, id, asker, asker, :channel, 'callback', 'waiting', :rate_limit_key, :destination, asked_at,
-    status <> 'pending', settled_at
-from questions
-where workspace = :workspace and id = :question_id;
-
--- name: open
--- Put a new question into the inbox of its recipients, and of those it will be escalated to when it is time.
-insert into inbox (
-    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, unheard_at, urgency, likeness,
-    topic_key, follows, asked_at, kind, tool, takes_votes
-)
-select
-    q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0,
-    q.follows is null and (not exists (
-        select 1 from stages as s where s.workspace = q.workspace and s.id = q.id and s.stage is not null
-    )
-    or exists (
-        select 1
-        from stages as s, json_each(q.needs) as n, json_each(n.value, '$.people') as p
-        where s.workspace = q.workspace and s.id = q.id and s.stage = n.value ->> '$.stage' and p.value = r.value
-    )),
-    null,
-    case when r.key = 0 then (select n.due_at from next_steps as n where n.workspace = q.workspace and n.id = q.id) end,
-    case
-        when r.key = 0
-            then q.heard_at + cast((q.heartbeat + q.ruling ->> '$.close_orphans') * 1000000 as integer)
-    end,
-    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness,
-    case when r.key = 0 and q.follows is null then q.topic_key end, case when r.key = 0 then q.follows end,
-    q.asked_at, q.form ->> '$.kind', q.form ->> '$.action.tool', q.quorum > 1 or q.needs is not null
-from questions as q, json_each(case q.recipients when '[]' then '["*"]' else q.recipients end) as r
-where q.workspace = :workspace and q.id = :id
-union all
-select
-    q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null, null,
-    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null,
-    q.asked_at, q.form ->> '$.kind', q.form ->> '$.action.tool', q.quorum > 1 or q.needs is not null
-from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
-where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
-    and t.value not in (select value from json_each(q.recipients) union all select value from json_each(q.added))
-group by t.value
-union all
-select
-    q.workspace, q.id, a.value, q.asker, q.conversation, 0, q.follows is null, null, null, null,
-    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness, null, null,
-    q.asked_at, q.form ->> '$.kind', q.form ->> '$.action.tool', q.quorum > 1 or q.needs is not null
-from questions as q, json_each(q.added) as a
-where q.workspace = :workspace and q.id = :id and a.value not in (select value from json_each(q.recipients));
-
 -- name: followers
 -- Pending questions that follow one.
 select q.*, :now as now
@@ -116,6 +8,9 @@ join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.follows = :id
 order by i.question_id
 limit :limit;
+
+-- name: lock_topics
+-- Nothing: whoever writes has locked the whole database.
 
 -- name: lock_groups
 -- Nothing: whoever writes has locked the whole database.
@@ -127,20 +22,6 @@ from stops as s
 where s.workspace = :workspace and (s.agent is null or s.agent = :asker) and (s.tool is null or s.tool = :tool)
 order by s.at, s.id
 limit 1;
-
--- name: is_decided_by
--- A row if this version of the policy is the latest, this rule is not suspended, and this standing answer holds.
-select 1
-where :policy_version = coalesce((select max(version) from policies where workspace = :workspace), 0)
-    and not exists (select 1 from rule_suspensions where workspace = :workspace and rule = :rule)
-    and (:standing is null or exists (
-        select 1
-        from standing_answers as s
-        join keepers as k on k.workspace = s.workspace and k.standing = s.id
-        where s.workspace = :workspace and s.id = :standing and s.given_by <> :asker and s.topic_key = :topic_key and s.revoked_at is null
-            and s.expires_at > :now
-            and k.name in (select value from json_each(case :recipients when '[]' then '["*"]' else :recipients end))
-    ));
 
 -- name: claim_sending
 -- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
@@ -233,23 +114,9 @@ where q.workspace = :workspace and q.id = coalesce(
     (
         select e.question_id
         from events as e
-        where e.workspace = :workspace and e.kind = 'joined' and e.actor = :owner and e.data ->> '$.key' = :key
+        where e.workspace = :workspace and e.actor = :owner and e.key = :key
     )
 );
-
--- name: join
--- Make a key stand for a pending question too, unless it stands for one already.
-insert into events (workspace, question_id, kind, at, actor, data)
-select q.workspace, q.id, 'joined', :now, :actor, json_object('key', :key)
-from questions as q
-where q.workspace = :workspace and q.id = :id and q.asker = :actor and q.status = 'pending'
-    and not exists (
-        select 1
-        from questions as k
-        where k.workspace = :workspace and case when k.shared then '' else k.asker end = :actor and k.key = :key
-    )
-on conflict do nothing
-returning question_id;
 
 -- name: outcomes
 -- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once. The places

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
 from handraise.backends.sql.decided_changes import (
     expire_older,
-    replace,
+    join,
     report,
     rounds_of,
     settle,
@@ -30,10 +30,9 @@ from handraise.backends.sql.feed_places import (
     place_of,
     read_place,
 )
+from handraise.backends.sql.new_questions import ask
 from handraise.backends.sql.parameters import (
-    callback_values,
     count_query,
-    draft_rows,
     grant_query,
     is_indexed,
     page_query,
@@ -43,7 +42,6 @@ from handraise.backends.sql.parameters import (
     view_query,
 )
 from handraise.backends.sql.rows import (
-    from_json,
     instant,
     stored_change,
     stored_ending,
@@ -58,30 +56,27 @@ from handraise.backends.sql.rows import (
 )
 from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.search_index import SqliteSearchIndex
-from handraise.backends.sqlite.statements import run, run_many
+from handraise.backends.sqlite.statements import run
 from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.backends.sqlite.transaction import SqliteTransaction, finished
 from handraise.model.approval_uses import Use, UseRefused
-from handraise.model.errors import PolicyChanged, QuotaExceeded, Stopped, StoreUnavailable
 from handraise.model.events import SETTLING, Event, EventKind
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import (
     Move,
-    already_replaced,
-    same_question,
 )
 from handraise.model.move_decisions import Change, Refused
 from handraise.model.outcomes import Outcome
 from handraise.model.pending_views import Order, ViewCounts, counted_views
 from handraise.model.people import Responder
-from handraise.model.questions import Draft, Question, Ref, posted
+from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import UsableApproval
 from handraise.model.search_words import SearchQuery
 from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop, tool_of
-from handraise.model.urgency import likeness_of, soon_at, urgency_without_expiry
+from handraise.model.urgency import soon_at
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
@@ -124,25 +119,8 @@ class SqliteStore:
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
-        if not drafts:
-            return []
-        rows = draft_rows(drafts)  # before others have to wait for this transaction
-
-        def work(connection: sqlite3.Connection) -> list[Inserted]:
-            now, later, results = self._now(), _Later(connection), []
-            quotas = {
-                asker: _quota_of(connection, *asker, quota)
-                for asker in {(draft.workspace, draft.asker) for draft in drafts}
-            }
-            for draft, values in zip(drafts, rows, strict=True):
-                allowed = quotas[draft.workspace, draft.asker]
-                if allowed is not None or draft.topic is not None or draft.replaces is not None:
-                    later.write()  # it depends on those before
-                results.append(_insert(connection, draft, values, now, quota=allowed, later=later))
-            later.write()
-            return results
-
-        return await self._connections.write(work)
+        asked = await self._transact(partial(ask, drafts, quota=quota, counted=True))
+        return asked.results
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """Make moves; see the port."""
@@ -189,12 +167,7 @@ class SqliteStore:
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:
         """Have another key stand for a question; see the port."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
-            return bool(run(connection, "join", now=self._now(), key=key, **place))
-
-        return await self._connections.write(work)
+        return await self._transact(partial(join, ref, by=by, key=key))
 
     async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
@@ -606,92 +579,6 @@ def _settled_row(row: sqlite3.Row) -> SettledRow:
     *texts, asked_at, settled_at, consumed_at, taken_back_at = row
     later = (None if at is None else instant(at) for at in (consumed_at, taken_back_at))
     return SettledRow._make((*texts, instant(asked_at), instant(settled_at), *later))
-
-
-class _Later:
-    """What a transaction writes about several questions at once, in this order: nothing in between depends on it."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._rows: dict[str, list[dict[str, Any]]] = {"open": [], "log": [], "add_callback": []}
-
-    def add(self, name: str, **values: Any) -> None:
-        """Run a statement with these values later."""
-        self._rows[name].append(values)
-
-    def log(
-        self,
-        question: Draft,
-        kind: str,
-        now: int,
-        *,
-        actor: str | None,
-        channel: str | None = None,
-        data: Any = None,
-    ) -> None:
-        """Write a line of history later."""
-        about = {"workspace": question.workspace, "id": question.id, "kind": kind, "now": now}
-        self.add("log", **about, actor=actor, channel=channel, data=to_json(data))
-
-    def write(self) -> None:
-        """Write everything now."""
-        for name, rows in self._rows.items():
-            if rows:
-                run_many(self._connection, name, rows)
-                rows.clear()
-
-
-def _quota_of(connection: sqlite3.Connection, workspace: str, asker: str, quota: int | None) -> int | None:
-    """How many pending questions the asker may have; None for any number. `quota` counts if the workspace has none."""
-    [row] = run(connection, "quota_of", workspace=workspace, asker=asker, quota=quota)
-    return row["quota"] or None
-
-
-def _insert(
-    connection: sqlite3.Connection,
-    draft: Draft,
-    values: dict[str, Any],
-    now: int,
-    *,
-    quota: int | None,
-    later: _Later,
-) -> Inserted:
-    rows = run(connection, "insert", now=now, quota=quota, **values)
-    if rows:
-        if not values["ended_as"]:
-            urgency, likeness = urgency_without_expiry(draft), likeness_of(draft, values["form"])
-            later.add("open", workspace=draft.workspace, id=draft.id, urgency=urgency, likeness=likeness)
-        asked = {"to": list(draft.added)} if draft.added else None
-        later.log(draft, "asked", now, actor=draft.asker, data=asked)
-        if values["ended_as"]:
-            record = from_json(values["ended_with"])
-            later.log(draft, values["ended_as"], now, actor=record.get("by"), data=record)
-        if draft.callback is not None:
-            later.add("add_callback", **callback_values(draft, draft.callback))
-        if draft.replaces is not None:
-            later.write()
-            new = posted(draft, instant(now), follows=rows[0]["follows"])
-            finished(replace([new], SqliteTransaction(connection, now), instant(now)))
-        return posted(draft, instant(rows[0]["asked_at"]), follows=rows[0]["follows"])
-    later.write()
-    stored = None
-    if draft.key is not None:
-        named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
-        stored = _read(connection, "read_by_key", now=now, **named)
-    stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
-    if stored is None and (stopped := run(connection, "covering_stop", tool=tool_of(draft), **values)):
-        return Stopped(stored_stop(stopped[0]))
-    if stored is None and draft.replaces is not None:
-        old = _read(connection, "read", workspace=draft.workspace, id=draft.replaces, now=now)
-        if refused := already_replaced(draft, old):
-            return refused
-    if stored is None and not run(connection, "is_decided_by", now=now, **values):
-        return PolicyChanged(draft.workspace)
-    if stored is None and quota is not None:
-        return QuotaExceeded(draft.asker, draft.workspace, quota)
-    if stored is None:
-        raise StoreUnavailable("The question was neither stored nor found; post it again.")
-    return same_question(draft, stored)
 
 
 def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection], int]:

@@ -1,5 +1,124 @@
 -- What is locked, read and saved to decide about questions. Nothing is decided here: see `handraise.model`.
 
+-- name: ask_facts
+-- What decides about new questions: what is stored already under their ids and keys, or replaces what they would replace, and
+-- what holds in their workspaces.
+select
+    t.workspace, t.id, ${now} as now,
+    (select q.id from handraise.questions as q where q.workspace = t.workspace and q.id = t.id) as by_id,
+    (
+        select q.id
+        from handraise.questions as q
+        where q.workspace = t.workspace and case when q.shared then '' else q.asker end = t.owner and q.key = t.key
+    ) as by_key,
+    (
+        select e.question_id
+        from handraise.events as e
+        where e.workspace = t.workspace and e.actor = t.owner and e.key = t.key
+    ) as by_joined_key,
+    (
+        select q.id
+        from handraise.questions as q
+        where q.workspace = t.workspace and q.asker = t.asker and q.replaces = t.replaces
+    ) as replaced_by,
+    (select max(p.version) from handraise.policies as p where p.workspace = t.workspace) as policy_version,
+    exists (
+        select 1 from handraise.rule_suspensions as s where s.workspace = t.workspace and s.rule = t.rule
+    ) as is_rule_suspended,
+    exists (select 1 from handraise.stops as s where s.workspace = t.workspace) as has_stops,
+    coalesce(
+        (select q.pending from handraise.quotas as q where q.workspace = t.workspace and q.agent = t.asker),
+        (select q.pending from handraise.quotas as q where q.workspace = t.workspace and q.agent = '')
+    ) as quota
+from ${rows(t, workspace text, id text, owner text, asker text, key text, rule text, replaces text)};
+
+-- name: count_asked
+-- How many questions an asker has pending, at most `:most`: no more rows are read, however many are pending.
+select count(*) as pending
+from (
+    select 1
+    from handraise.inbox as i
+    where i.workspace = :workspace and i.asker = :asker and i.main
+    limit :most
+) as counted;
+
+-- name: topics_led
+-- The questions that others of their topics follow, as far as is known.
+select i.workspace, i.topic_key
+from ${rows(t, workspace text, topic_key text)}
+join handraise.inbox as i on i.workspace = t.workspace and i.topic_key = t.topic_key;
+
+-- name: lock_leaders
+-- Those of them that are pending, locked.
+select i.workspace, i.topic_key, q.id
+from ${rows(t, workspace text, topic_key text)}
+join handraise.inbox as i on i.workspace = t.workspace and i.topic_key = t.topic_key
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where q.status = 'pending'
+${lock(for share of q)};
+
+-- name: insert_questions
+-- Store new questions.
+insert into handraise.questions (
+    asked_at, expires_at, settled_at, heard_at, undo_for, heartbeat, max_attempts, quorum, veto, shared, workspace, id, status,
+    replaces, topic, topic_key, follows, asker, key, conversation, tool_call, trace, replies, recipients, added, prompt, form,
+    context, state, steps, needs, evidence, ruling, outcome, attachments
+)
+select
+    t.asked_at, t.expires_at, t.settled_at, t.heard_at, t.undo_for, t.heartbeat, t.max_attempts, t.quorum, t.veto, t.shared,
+    t.workspace, t.id, t.status, t.replaces, t.topic, t.topic_key, t.follows, t.asker, t.key, t.conversation, t.tool_call,
+    t.trace, t.replies, t.recipients::jsonb, t.added::jsonb, t.prompt, t.form::json, t.context::json, t.state::json,
+    t.steps::jsonb, t.needs::jsonb, t.evidence, t.ruling::json, t.outcome::json, t.attachments::json
+from ${rows(
+    t, asked_at timestamptz, expires_at timestamptz, settled_at timestamptz, heard_at timestamptz, undo_for float8,
+    heartbeat float8, max_attempts int, quorum int, veto bool, shared bool, workspace text, id text, status text, replaces text,
+    topic text, topic_key text, follows text, asker text, key text, conversation text, tool_call text, trace text,
+    replies text, recipients text, added text, prompt text, form text, context text, state text, steps text, needs text,
+    evidence text, ruling text, outcome text, attachments text
+)};
+
+-- name: open_inbox
+-- Put new questions into the inbox.
+insert into handraise.inbox (
+    due_at, unheard_at, asked_at, urgency, likeness, step, main, open, takes_votes, workspace, question_id, recipient, asker,
+    conversation, kind, tool, topic_key, follows
+)
+select
+    t.due_at, t.unheard_at, t.asked_at, t.urgency, t.likeness, t.step, t.main, t.open, t.takes_votes, t.workspace, t.id,
+    t.recipient, t.asker, t.conversation, t.kind, t.tool, t.topic_key, t.follows
+from ${rows(
+    t, due_at timestamptz, unheard_at timestamptz, asked_at timestamptz, urgency bigint, likeness bigint, step int, main bool,
+    open bool, takes_votes bool, workspace text, id text, recipient text, asker text, conversation text, kind text, tool text,
+    topic_key text, follows text
+)};
+
+-- name: add_callbacks
+-- Store where the askers of new questions are called back. If one has ended already, that is due.
+insert into handraise.deliveries (
+    workspace, id, question_id, recipient, asker, channel, reason, status, rate_limit_key, destination, created_at, stale, due_at
+)
+select
+    t.workspace, t.id, t.question_id, t.asker, t.asker, t.channel, 'callback', 'waiting', t.rate_limit_key,
+    t.destination::json, t.created_at, t.due_at is not null, t.due_at
+from ${rows(
+    t, workspace text, id text, question_id text, asker text, channel text, rate_limit_key text, destination text,
+    created_at timestamptz, due_at timestamptz
+)};
+
+-- name: join
+-- Make a key stand for a pending question too, unless it stands for one already.
+insert into handraise.events (at, workspace, question_id, kind, actor, data, key)
+select ${now}, q.workspace, q.id, 'joined', t.actor, t.data::jsonb, t.key
+from ${rows(t, workspace text, id text, actor text, key text, data text)}
+${locked(q, questions, no key update)}
+where q.asker = t.actor and q.status = 'pending' and not exists (
+    select 1
+    from handraise.questions as k
+    where k.workspace = t.workspace and case when k.shared then '' else k.asker end = t.actor and k.key = t.key
+)
+on conflict (workspace, actor, key) where key is not null do nothing
+returning question_id;
+
 -- name: lock
 -- Lock pending questions in the order in which they are given, and return what can have changed since they were asked, whether
 -- who moves is disabled, and whether anything is stopped in the workspace.
@@ -194,9 +313,9 @@ where i.workspace = t.workspace and i.question_id = t.id and i.main;
 
 -- name: add_events
 -- Store events, in this order.
-insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
-select ${now}, t.workspace, t.id, t.kind, t.actor, t.channel, t.data::jsonb
-from ${rows(t, workspace text, id text, kind text, actor text, channel text, data text)};
+insert into handraise.events (at, workspace, question_id, kind, actor, channel, data, key)
+select ${now}, t.workspace, t.id, t.kind, t.actor, t.channel, t.data::jsonb, t.key
+from ${rows(t, workspace text, id text, kind text, actor text, channel text, data text, key text)};
 
 -- name: add_grants
 -- Remember approvals.

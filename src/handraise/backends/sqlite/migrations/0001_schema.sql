@@ -226,13 +226,15 @@ create table events (
     at            integer not null,
     actor         text,
     channel       text,
+    -- The asker's key for the question; or another one under which it is found: that of a call that waits for the same
+    -- answer, which `data` has too. A key that several askers share is not here.
+    key           text,
     data          text
 ) strict;
 
 create index events_by_workspace on events (workspace, "transaction", place);
 create index events_by_question on events (workspace, question_id, "transaction", place);
--- Another key under which a question is found: that of a call that waits for the same answer.
-create unique index events_by_key on events (workspace, actor, data ->> '$.key') where kind = 'joined';
+create unique index events_by_key on events (workspace, actor, key) where key is not null;
 
 -- What new events have as their `transaction`: more than any in the store that this one was copied from, 0 if that was
 -- none or had none. So a feed goes on after every cursor that the other store has given.
