@@ -127,7 +127,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read",
             "join",
             "read_by_key",
-            "joined",
         ),
         "wait": (
             "announce_listener",
@@ -299,8 +298,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "join/commit",
             "read_by_key",
             "read_by_key/commit",
-            "joined",
-            "joined/commit",
         ),
         "wait": (
             "announce_listener",

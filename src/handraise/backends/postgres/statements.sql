@@ -172,7 +172,8 @@ closed as (
     using replaced
     where replaced.status <> 'pending' and i.workspace = replaced.workspace and i.question_id = replaced.id
 ),
--- A key is taken here, where `join` takes it too: of the two at once, the later one finds it taken, and is repeated.
+-- A key is taken here, where `join` takes it too: of the two at once, the later one finds it taken, and is repeated. Always in the
+-- order of the keys, so that two statements with the same ones do not wait for each other.
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, data, key)
     select asked_at, workspace, id, kind, actor, data, key
@@ -195,7 +196,7 @@ logged as (
             null
         from replaced
     ) as happened
-    order by place
+    order by place, workspace, actor, key
 )
 select p.workspace, p.id, p.asked_at, p.follows, a.pending, a.quota, null as refused, null as stop
 from posted as p
@@ -656,10 +657,6 @@ with pending as (
     select q.workspace, q.id
     from handraise.questions as q
     where q.workspace = :workspace and q.id = :id and q.asker = :actor and q.status = 'pending'
-        and not exists (
-            select from handraise.questions as k
-            where k.workspace = :workspace and case when k.shared then '' else k.asker end = :actor and k.key = :key
-        )
     for no key update of q
 )
 insert into handraise.events (at, workspace, question_id, kind, actor, data, key)
@@ -955,20 +952,23 @@ from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
 
 -- name: read_by_key
--- Questions by their keys and whose those are, '' for shared ones.
+-- Questions by their keys and whose those are, '' for shared ones: what was posted with a key, or joined with it.
 select q.*, q.status = 'pending'
     and handraise.next_due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken, q.asked_back, q.follows, q.expires_at)
         <= coalesce(:now::timestamptz, now()) as overdue,
-    t.owner
+    t.owner, t.key as name
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
-join handraise.questions as q
-    on q.workspace = t.workspace and case when q.shared then '' else q.asker end = t.owner and q.key = t.key;
-
--- name: joined
--- The ids of questions that were joined, by the keys for that.
-select t.workspace, t.owner, t.key as name, e.question_id as id
-from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
-join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
+cross join lateral (
+    select e.question_id as id
+    from handraise.events as e
+    where t.owner <> '' and e.workspace = t.workspace and e.actor = t.owner and e.key = t.key
+    union all
+    select s.id
+    from handraise.questions as s
+    where t.owner = '' and s.workspace = t.workspace and s.key = t.key and s.shared
+    limit 1
+) as found
+join handraise.questions as q on q.workspace = t.workspace and q.id = found.id;
 
 -- name: writers
 -- The transactions that write to questions now. A statement takes its lock before its snapshot of the database, so one

@@ -454,11 +454,8 @@ class PostgresStore:
         return durability_of({row["name"]: row["setting"] for row in rows})
 
     async def _insert_rounds(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
-        """Insert, questions of one topic or one id one after the other: a later one must see the one before."""
-        touched = [
-            (each.ref,) if each.topic_key is None else (each.ref, Ref(each.workspace, each.topic_key))
-            for each in drafts
-        ]
+        """Insert, questions of one topic, key or id one after the other: a later one must see the one before."""
+        touched = list(map(_touched, drafts))
         results: list[Inserted | None] = [None] * len(drafts)
         for places in _rounds(touched):
             inserted = await self._insert_safely([drafts[place] for place in places], quota=quota)
@@ -588,28 +585,11 @@ class PostgresStore:
         self, keys: Sequence[tuple[str, str, str]]
     ) -> dict[tuple[str, str, str], Question]:
         """Questions by their workspaces, the owners of their keys, and the keys."""
-        rows = await self._fetch_by_keys(keys, "read_by_key")
-        found = {(row["workspace"], row["owner"], row["key"]): stored_question(row) for row in rows}
-        if missing := [key for key in keys if key not in found]:
-            found.update(await self._read_joined(missing))
-        return found
-
-    async def _read_joined(
-        self, keys: Sequence[tuple[str, str, str]]
-    ) -> dict[tuple[str, str, str], Question]:
-        rows = await self._fetch_by_keys(keys, "joined")
-        questions = await self._read([Ref(row["workspace"], row["id"]) for row in rows]) if rows else ()
-        return {
-            (row["workspace"], row["owner"], row["name"]): question
-            for row, question in zip(rows, questions, strict=True)
-            if question is not None
-        }
-
-    async def _fetch_by_keys(self, keys: Sequence[tuple[str, str, str]], name: str) -> list[Any]:
         workspaces, owners, names = map(list, zip(*keys, strict=True))
-        return await self._database.fetch_batch(
-            workspaces, STATEMENTS[name], workspaces=workspaces, owners=owners, keys=names
+        rows = await self._database.fetch_batch(
+            workspaces, STATEMENTS["read_by_key"], workspaces=workspaces, owners=owners, keys=names
         )
+        return {(row["workspace"], row["owner"], row["name"]): stored_question(row) for row in rows}
 
     async def _read_outcomes(self, refs: Sequence[Ref]) -> Sequence[Any]:
         """Rows of what is settled or does not exist, None for what is pending."""
@@ -696,6 +676,16 @@ def _refusal(draft: Draft, row: Any) -> QuotaExceeded | PolicyChanged | Stopped:
             return Stopped(stop_from_json(json.loads(row["stop"])))
         case _:
             return PolicyChanged(draft.workspace)
+
+
+def _touched(draft: Draft) -> tuple[Ref, ...]:
+    """What only one question of a statement may have: its place, its topic and its key."""
+    touched = [draft.ref]
+    if draft.topic_key is not None:
+        touched.append(Ref(draft.workspace, draft.topic_key))
+    if draft.key is not None:
+        touched.append(Ref(draft.workspace, f"{draft.key_owner}\n{draft.key}"))
+    return tuple(touched)
 
 
 def _key_of(draft: Draft) -> tuple[str, str, str]:
