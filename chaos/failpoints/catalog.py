@@ -129,7 +129,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "read",
             "join",
             "read_by_key",
-            "joined",
         ),
         "wait": (
             "announce_listener",
@@ -306,8 +305,6 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "join/commit",
             "read_by_key",
             "read_by_key/commit",
-            "joined",
-            "joined/commit",
         ),
         "wait": (
             "announce_listener",

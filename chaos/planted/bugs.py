@@ -100,8 +100,8 @@ _RACES = (
         "key-not-unique",
         "two processes that post the same key at once leave two questions",
         f"{_POSTGRES}/migrations/0001_schema.sql",
-        "create unique index questions_by_owner_and_key",
-        "create index questions_by_owner_and_key",
+        "create unique index events_by_key",
+        "create index events_by_key",
         (f"{ON_POSTGRES}::test_concurrent_posts_with_one_key_are_one_question",),
     ),
     Bug(

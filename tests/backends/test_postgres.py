@@ -346,8 +346,8 @@ async def test_a_post_whose_connection_is_cut_is_made_once(
         under_way = plain.transaction()
         await under_way.start()
         await plain.execute(
-            "insert into handraise.questions (asked_at, quorum, veto, workspace, id, asker, key, recipients, prompt, form) "
-            "values (now(), 1, false, $1, 'held', 'agent', 'k', '[]', '?', '{}')",
+            "insert into handraise.events (at, workspace, question_id, kind, actor, key) "
+            "values (now(), $1, 'held', 'asked', 'agent', 'k')",
             workspace,
         )
         posting = asyncio.create_task(desk.post("Go?", key="k"))

@@ -355,8 +355,9 @@ async def test_a_batch_neither_reads_nor_writes_a_workspace_that_it_is_not_for(
                 return await connection.fetch(statement.numbered, *statement.arguments(now=None, **values))
 
         places = {"workspaces": [each.workspace for each in posted], "ids": ["1"] * 3}
-        for name, more in (("read", {}), ("beat", {"actor": "agent"})):
-            assert sorted(row["workspace"] for row in await fetch(name, **places, **more)) == sorted(ours)
+        one_each = {"workspace": places["workspaces"], "id": places["ids"]}
+        for name, more in (("read", one_each), ("beat", {**places, "actor": "agent"})):
+            assert sorted(row["workspace"] for row in await fetch(name, **more)) == sorted(ours)
         assert {row["workspace"] for row in await fetch("outcomes", **places) if row["status"] is None} == {
             theirs
         }, "what is hidden looks as if it did not exist"

@@ -26,7 +26,7 @@ from handraise.model.forms import form_to_json
 from handraise.testing import promise
 
 SOON = 10.0
-STATEMENTS = load_statements("handraise.backends.sqlite")
+
 
 OLD_APPROVAL = (
     '{"kind":"approval","action":{"tool":"pay","arguments":{"amount":1}},'
@@ -248,6 +248,7 @@ PARAMETERS: dict[str, Any] = {
     "at_most": 50,
     "now": 0,
     "places": '[["w", "1"]]',
+    "rows": '[{"workspace": "w", "id": "1", "owner": "a", "key": "k"}]',
     "question_id": "1",
     "transaction": 0,
     "number": 0,

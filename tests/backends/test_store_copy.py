@@ -181,6 +181,15 @@ async def test_what_is_to_be_sent_is_sent_by_the_copy_alone(full: str, empty: st
         assert await entries(backend) == waiting
 
 
+async def test_a_key_names_the_same_question_in_the_copy(new_file: str, empty: str) -> None:
+    async with open_backend(new_file) as backend, desk_from_store(backend.store, backend.bus) as desk:
+        asked = await desk.post("Which?", key="k")
+    await copied(new_file, empty)
+    async with open_backend(empty) as backend, desk_from_store(backend.store, backend.bus) as desk:
+        assert (await desk.post("Which?", key="k")).id == asked.id
+        assert len((await desk.list_pending()).items) == 1
+
+
 async def test_full_text_search_finds_what_was_copied(full: str, empty: str) -> None:
     await copied(full, empty)
     async with open_backend(empty) as backend, desk_from_store(backend.store, backend.bus) as desk:

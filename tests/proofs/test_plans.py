@@ -108,8 +108,8 @@ from handraise.questions,
 where status = 'pending'
 """
 FILL_EVENTS = """
-insert into handraise.events (at, workspace, question_id, kind, actor)
-select asked_at, workspace, id, 'asked', asker from handraise.questions
+insert into handraise.events (at, workspace, question_id, kind, actor, key)
+select asked_at, workspace, id, 'asked', asker, key from handraise.questions
 """
 FILL_ENDINGS = """
 insert into handraise.events (at, workspace, question_id, kind, actor)
@@ -253,7 +253,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "get by key, settled": (
             "read_by_key",
             {"workspaces": ["w1"], "owners": ["agent1"], "keys": [f"key {KEYS[0]}"]},
-            6,
+            10,
         ),
         "consume": ("consume", {**used, **ruling_values(None)}, 24),
         "receipt": (
@@ -262,13 +262,13 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
             24,
         ),
         "consume, again": ("consumed_by", used, 12),
-        "get by key, joined": (
-            "joined",
-            {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]},
+        "join": ("join", {"workspace": "w1", "id": pending_id(SOME), "actor": "agent1", "key": "none"}, 40),
+        "get by key": ("read_by_key", {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]}, 10),
+        "get by a shared key": (
+            "read_by_key",
+            {"workspaces": ["w1"], "owners": [""], "keys": ["key 777"]},
             6,
         ),
-        "join": ("join", {"workspace": "w1", "id": pending_id(SOME), "actor": "agent1", "key": "none"}, 40),
-        "get by key": ("read_by_key", {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]}, 6),
         "poll, 1,000 waits": ("outcomes", places(many), 1000 * 5),
         "inbox page of 50": (*page(recipient=ANA), 50 * 8),
         "300 places by urgency of an inbox": (*urgent(recipient=ANA), 300 * 8),

@@ -81,7 +81,7 @@ _TRANSIENT = (
 _TAKEN = frozenset(
     {
         "questions_pkey",
-        "questions_by_owner_and_key",
+        "questions_by_shared_key",
         "questions_by_replaced",
         "events_by_key",
         "inbox_by_topic",

@@ -90,6 +90,14 @@ order by 1;
 -- Continue counting from here.
 select setval(:sequence::text::regclass, :last::bigint);
 
+-- name: keep_keys (writes)
+-- Take the keys of copied questions in `events`, where an asker's own are unique.
+update handraise.events as e
+set key = q.key
+from handraise.questions as q
+where q.workspace = e.workspace and q.id = e.question_id and q.key is not null and not q.shared
+    and e.kind = 'asked' and e.key is null;
+
 -- name: raise_epoch (writes)
 -- Number new events after all that were copied.
 select handraise.raise_epoch(:epoch);

@@ -227,6 +227,9 @@ class PostgresCopyEnd:
             if last:
                 values = COPY["count_from"].arguments(sequence=row["sequence"], last=last)
                 await self._acquired.execute(COPY["count_from"].numbered, *values)
+        tables = [name for name in self._forced if name in ("handraise.questions", "handraise.events")]
+        async with self._unforced(tables, "commit"):
+            await self._acquired.execute(COPY["keep_keys"].numbered)
         if epoch := next_transaction(numbering.transaction) >> EPOCH_BITS:
             await self._acquired.execute(COPY["raise_epoch"].numbered, epoch)
 

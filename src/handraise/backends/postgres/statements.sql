@@ -110,26 +110,6 @@ where i.workspace = :workspace and i.follows = :id
 order by i.question_id
 limit :limit;
 
--- name: read
--- Questions by their places.
-select q.*, coalesce(:now::timestamptz, now()) as now
-from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
-
--- name: read_by_key
--- Questions by their keys and whose those are, '' for shared ones.
-select q.*, coalesce(:now::timestamptz, now()) as now,
-    t.owner
-from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
-join handraise.questions as q
-    on q.workspace = t.workspace and case when q.shared then '' else q.asker end = t.owner and q.key = t.key;
-
--- name: joined
--- The ids of questions that were joined, by the keys for that.
-select t.workspace, t.owner, t.key as name, e.question_id as id
-from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
-join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
-
 -- name: writers
 -- The transactions that write to questions now. A statement takes its lock before its snapshot of the database, so one
 -- that is not among them will see what is committed by now.

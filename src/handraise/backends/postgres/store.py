@@ -16,7 +16,7 @@ from handraise.backends.postgres.database import KEEPER_ROLE, Database, Result
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.postgres.search_index import PostgresSearchIndex
-from handraise.backends.postgres.transaction import STATEMENTS, PostgresTransaction
+from handraise.backends.postgres.transaction import STATEMENTS, PostgresTransaction, columns_of
 from handraise.backends.sql.decided_changes import (
     expire_older,
     join,
@@ -154,8 +154,8 @@ class PostgresStore:
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        found = await self._read_by_keys([(workspace, owner, key)])
-        return found.get((workspace, owner, key))
+        rows = await self._fetch_each("read_by_key", [{"workspace": workspace, "owner": owner, "key": key}])
+        return stored_question(rows[0]) if rows else None
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:
         """Have another key stand for a question; see the port."""
@@ -479,36 +479,14 @@ class PostgresStore:
         return self._removes
 
     async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
-        rows = await self._fetch_batch(refs, "read", **_places(refs))
+        rows = await self._fetch_each("read", [ref._asdict() for ref in refs])
         found = {question.ref: question for question in await stored_questions(rows)}
         return [found.get(ref) for ref in refs]
 
-    async def _read_by_keys(
-        self, keys: Sequence[tuple[str, str, str]]
-    ) -> dict[tuple[str, str, str], Question]:
-        """Questions by their workspaces, the owners of their keys, and the keys."""
-        rows = await self._fetch_by_keys(keys, "read_by_key")
-        found = {(row["workspace"], row["owner"], row["key"]): stored_question(row) for row in rows}
-        if missing := [key for key in keys if key not in found]:
-            found.update(await self._read_joined(missing))
-        return found
-
-    async def _read_joined(
-        self, keys: Sequence[tuple[str, str, str]]
-    ) -> dict[tuple[str, str, str], Question]:
-        rows = await self._fetch_by_keys(keys, "joined")
-        questions = await self._read([Ref(row["workspace"], row["id"]) for row in rows]) if rows else ()
-        return {
-            (row["workspace"], row["owner"], row["name"]): question
-            for row, question in zip(rows, questions, strict=True)
-            if question is not None
-        }
-
-    async def _fetch_by_keys(self, keys: Sequence[tuple[str, str, str]], name: str) -> list[Any]:
-        workspaces, owners, names = map(list, zip(*keys, strict=True))
-        return await self._database.fetch_batch(
-            workspaces, STATEMENTS[name], workspaces=workspaces, owners=owners, keys=names
-        )
+    async def _fetch_each(self, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """What a statement that reads returns for these rows."""
+        workspaces = {row["workspace"] for row in rows}
+        return await self._database.fetch_batch(workspaces, STATEMENTS[name], **dict(columns_of(rows)))
 
     async def _read_outcomes(self, refs: Sequence[Ref]) -> Sequence[Any]:
         """Rows of what is settled or does not exist, None for what is pending."""

@@ -31,17 +31,17 @@ class PostgresTransaction:
         """What a statement returns for these rows."""
         if not rows:
             return []
-        return await self._run(STATEMENTS[name], **dict(_columns(rows)))
+        return await self._run(STATEMENTS[name], **dict(columns_of(rows)))
 
     async def write(self, rows: Mapping[str, Sequence[Values]], /) -> None:
         """Run statements that return nothing, as one: they take one round trip."""
         names = [name for name, each in rows.items() if each]
-        values = {f"{name}__{column}": values for name in names for column, values in _columns(rows[name])}
+        values = {f"{name}__{column}": values for name in names for column, values in columns_of(rows[name])}
         if names:
             await self._run(joined(*(STATEMENTS[name] for name in names)), **values)
 
 
-def _columns(rows: Sequence[Values]) -> Iterable[tuple[str, list[Any] | None]]:
+def columns_of(rows: Sequence[Values]) -> Iterable[tuple[str, list[Any] | None]]:
     """The columns of rows. One that is null in all of them is one null: the driver takes that sooner than an array."""
     for name in rows[0]:
         column = [row[name] for row in rows]

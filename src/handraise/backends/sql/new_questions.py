@@ -125,7 +125,7 @@ async def _existing(
     found: dict[Ref, str] = {}
     for draft in drafts:
         row = facts[draft.ref]
-        stored = row["by_key"] or row["by_joined_key"] or row["by_id"]
+        stored = row["by_key"] or row["by_shared_key"] or row["by_id"]
         if stored is None and row["replaced_by"] is not None:
             stored = draft.replaces
         if stored is not None:

@@ -95,29 +95,6 @@ from questions
 where workspace = :workspace and id in (select value from json_each(:ids)) and asker = :actor and status = 'pending'
     and heartbeat is not null;
 
--- name: read
--- A question by its place.
-select q.*, :now as now
-from questions as q
-where workspace = :workspace and id = :id;
-
--- name: read_by_key
--- A question by its key, or one that was joined with it, and whose that is, '' for a shared one.
-select q.*, :now as now
-from questions as q
-where q.workspace = :workspace and q.id = coalesce(
-    (
-        select k.id
-        from questions as k
-        where k.workspace = :workspace and case when k.shared then '' else k.asker end = :owner and k.key = :key
-    ),
-    (
-        select e.question_id
-        from events as e
-        where e.workspace = :workspace and e.actor = :owner and e.key = :key
-    )
-);
-
 -- name: outcomes
 -- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once. The places
 -- come as one JSON array.

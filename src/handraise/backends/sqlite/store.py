@@ -143,12 +143,9 @@ class SqliteStore:
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """Questions by their places; see the port."""
-
-        def work(connection: sqlite3.Connection) -> list[Question | None]:
-            now = self._now()
-            return [_read(connection, "read", workspace=ref.workspace, id=ref.id, now=now) for ref in refs]
-
-        return await self._connections.read(work)
+        rows = await self._fetch("read", rows=[ref._asdict() for ref in refs])
+        found = {question.ref: question for question in await stored_questions(rows)}
+        return [found.get(ref) for ref in refs]
 
     async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
         """Questions that follow one; see the port."""
@@ -162,7 +159,7 @@ class SqliteStore:
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        rows = await self._fetch("read_by_key", workspace=workspace, owner=owner, key=key)
+        rows = await self._fetch("read_by_key", rows=[{"workspace": workspace, "owner": owner, "key": key}])
         return stored_question(rows[0]) if rows else None
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:
@@ -597,11 +594,6 @@ def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection
         return removed
 
     return work
-
-
-def _read(connection: sqlite3.Connection, name: str, **values: Any) -> Question | None:
-    rows = run(connection, name, **values)
-    return stored_question(rows[0]) if rows else None
 
 
 def _log(

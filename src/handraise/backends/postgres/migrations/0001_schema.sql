@@ -134,8 +134,9 @@ create table handraise.questions (
 -- A batch may settle all questions of a page at once, so each needs room for a second version there.
 ) with (fillfactor = 50);
 
-create unique index questions_by_owner_and_key
-    on handraise.questions (workspace, (case when shared then '' else asker end), key) where key is not null;
+-- A key that askers share is unique here. An asker's own is in `events`, with those that it joined with: one index of keys, which
+-- are often random, is dear enough.
+create unique index questions_by_shared_key on handraise.questions (workspace, key) where shared and key is not null;
 
 -- A question is replaced once: of two that would replace it at the same time, one is not stored.
 create unique index questions_by_replaced on handraise.questions (workspace, asker, replaces) where replaces is not null;

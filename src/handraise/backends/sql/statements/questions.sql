@@ -9,13 +9,13 @@ select
     (
         select q.id
         from handraise.questions as q
-        where q.workspace = t.workspace and case when q.shared then '' else q.asker end = t.owner and q.key = t.key
-    ) as by_key,
+        where t.owner = '' and q.workspace = t.workspace and q.key = t.key and q.shared
+    ) as by_shared_key,
     (
         select e.question_id
         from handraise.events as e
-        where e.workspace = t.workspace and e.actor = t.owner and e.key = t.key
-    ) as by_joined_key,
+        where t.owner <> '' and e.workspace = t.workspace and e.actor = t.owner and e.key = t.key
+    ) as by_key,
     (
         select q.id
         from handraise.questions as q
@@ -111,13 +111,32 @@ insert into handraise.events (at, workspace, question_id, kind, actor, data, key
 select ${now}, q.workspace, q.id, 'joined', t.actor, t.data::jsonb, t.key
 from ${rows(t, workspace text, id text, actor text, key text, data text)}
 ${locked(q, questions, no key update)}
-where q.asker = t.actor and q.status = 'pending' and not exists (
-    select 1
-    from handraise.questions as k
-    where k.workspace = t.workspace and case when k.shared then '' else k.asker end = t.actor and k.key = t.key
-)
+where q.asker = t.actor and q.status = 'pending'
 on conflict (workspace, actor, key) where key is not null do nothing
 returning question_id;
+
+-- name: read
+-- Questions by their places.
+select q.*, ${now} as now
+from ${rows(t, workspace text, id text)}
+join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
+
+-- name: read_by_key
+-- Questions by their keys and whose those are, '' for shared ones: what was posted with a key, or joined with it.
+select q.*, ${now} as now, t.owner, t.key as name
+from ${rows(t, workspace text, owner text, key text)}
+join handraise.questions as q on q.workspace = t.workspace and q.id = coalesce(
+    (
+        select e.question_id
+        from handraise.events as e
+        where t.owner <> '' and e.workspace = t.workspace and e.actor = t.owner and e.key = t.key
+    ),
+    (
+        select s.id
+        from handraise.questions as s
+        where t.owner = '' and s.workspace = t.workspace and s.key = t.key and s.shared
+    )
+);
 
 -- name: lock
 -- Lock pending questions in the order in which they are given, and return what can have changed since they were asked, whether

@@ -115,8 +115,8 @@ create table questions (
     check ((reported_at is null) = (report is null))
 ) strict;
 
-create unique index questions_by_owner_and_key
-    on questions (workspace, (case when shared then '' else asker end), key) where key is not null;
+-- A key that askers share is unique here. An asker's own is in `events`, with those that it joined with.
+create unique index questions_by_shared_key on questions (workspace, key) where shared and key is not null;
 
 -- A question is replaced once: of two that would replace it at the same time, one is not stored.
 create unique index questions_by_replaced on questions (workspace, asker, replaces) where replaces is not null;
