@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handraise.backends.postgres.executor import PARTS as POSTGRES_PARTS
+from handraise.backends.postgres.transaction import PARTS as POSTGRES_PARTS
 from handraise.backends.sql.dialects import MACROS, Dialect, expand
 from handraise.backends.sql_files import PORT_FILES, load_statements
 from handraise.backends.sqlite import open_sqlite

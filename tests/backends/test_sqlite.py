@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from handraise import Answered, Approval, StillPending, StoreUnavailable, __version__, open_desk
-from handraise.backends.sql_files import Migration, load_statements, parts_of
+from handraise.backends.sql_files import Migration, parts_of
 from handraise.backends.sqlite import backend, connections, durability
 from handraise.backends.sqlite.backend import MIGRATIONS
+from handraise.backends.sqlite.statements import STATEMENTS
 from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.forms import form_to_json
 from handraise.testing import promise

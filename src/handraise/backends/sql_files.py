@@ -28,7 +28,7 @@ _OLDEST_RELEASE = re.compile(r"\A-- oldest release: (\d+\.\d+\.\d+)$", re.MULTIL
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _WRITES = re.compile(r"\b(?:insert into|update|delete from|merge into)\b", re.IGNORECASE)
 _SHARED = "handraise.backends.sql"
-PORT_FILES = ("directory.sql", "outbox.sql", "ledger.sql", "policies.sql", "files.sql")
+PORT_FILES = ("questions.sql", "directory.sql", "outbox.sql", "ledger.sql", "policies.sql", "files.sql")
 
 
 @dataclass(frozen=True, slots=True)

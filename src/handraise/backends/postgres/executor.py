@@ -9,17 +9,12 @@ from typing import Any, TypeVar
 import asyncpg
 
 from handraise.backends.postgres import database
-from handraise.backends.sql.dialects import Dialect
-from handraise.backends.sql.executor import Run
-from handraise.backends.sql.parameters import AsJson, json_text
+from handraise.backends.postgres.transaction import PARTS, PostgresTransaction, adapted
 from handraise.backends.sql.rows import Row
-from handraise.backends.sql_files import load_port_statements, parts_of
 from handraise.model.errors import StoreUnavailable, UnsafeStore
 
 T = TypeVar("T")
 
-STATEMENTS = load_port_statements("handraise.backends.postgres", Dialect.POSTGRES)
-PARTS = {name: tuple(parts_of(statement).values()) for name, statement in STATEMENTS.items()}
 _NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError)
 
 
@@ -34,35 +29,26 @@ class PostgresExecutor:
         statements = [part for name in names for part in PARTS[name]]
         if workspace is None:
             return await self._database.fetch(*statements, **values)
-        values = {"workspace": workspace, **_adapted(values)}
+        values = {"workspace": workspace, **adapted(values)}
         if not statements[0].as_keeper:
             return await self._database.fetch_in(workspace, *statements, **values)
         with _as_keeper():
             return await self._database.fetch_as_keeper(workspace, *statements, **values)
 
-    async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+    async def transact(self, workspace: str, work: Callable[[PostgresTransaction], Awaitable[T]], /) -> T:
         """The result of several statements in one transaction; see the protocol."""
-        return await self._database.work_in([workspace], _work_in(workspace, work))
+        return await self._database.work_in(
+            [workspace], lambda run: work(PostgresTransaction(run, workspace))
+        )
 
-    async def transact_as_keeper(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+    async def transact_as_keeper(
+        self, workspace: str, work: Callable[[PostgresTransaction], Awaitable[T]], /
+    ) -> T:
         """The same as a member of the role that may do this; see the protocol."""
         with _as_keeper():
-            return await self._database.work_as_keeper(workspace, _work_in(workspace, work))
-
-
-def _work_in(workspace: str, work: Callable[[Run], Awaitable[T]]) -> Callable[[database.Run], Awaitable[T]]:
-    """The same work, with statements by their names."""
-
-    async def made(run: database.Run) -> T:
-        async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
-            rows: Sequence[Row] = []
-            for part in PARTS[name]:
-                rows = await run(part, workspace=workspace, **_adapted(values))
-            return rows
-
-        return await work(in_transaction)
-
-    return made
+            return await self._database.work_as_keeper(
+                workspace, lambda run: work(PostgresTransaction(run, workspace))
+            )
 
 
 @contextmanager
@@ -79,9 +65,3 @@ def _as_keeper() -> Iterator[None]:
             f"administrator: create role {role} nologin (unless it is there); grant {role} to the login; "
             "select handraise.allow_app();"
         ) from error
-
-
-def _adapted(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: json_text(value.value) if isinstance(value, AsJson) else value for name, value in values.items()
-    }

@@ -34,43 +34,6 @@ logged as (
 )
 select id from sent;
 
--- name: find_grant
--- The grant that is valid now for the action of a question; if there are several, the one that lasts longest.
-select g.*
-from handraise.grants as g
-join handraise.questions as q on q.workspace = g.workspace and q.id = :id
-where g.workspace = :workspace and g.asker = :asker and g.tool = :tool and g.digest = :digest
-    and g.revoked_at is null and g.expires_at > coalesce(:now::timestamptz, now())
-    and g.scope = any (:scopes::text[]) and (g.scope = 'always' or g.conversation = :conversation)
-    and handraise.is_still_backed(
-        q.workspace, g.granted_by, g.giver_backed, coalesce(g.giver_groups, '[]'),
-        handraise.audience(q.recipients, q.steps, q.steps_taken, q.added)
-    )
-order by g.expires_at desc
-limit 1;
-
--- name: grants
--- A page of all grants of a workspace.
-select * from handraise.grants where workspace = :workspace and id > :after order by id limit :limit;
-
--- name: revoke
--- End a grant, unless it has been revoked before.
-with ended as (
-    update handraise.grants
-    set revoked_at = coalesce(:now::timestamptz, now()), revoked_by = :actor
-    where workspace = :workspace and id = :id and revoked_at is null
-    returning *
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select revoked_at, workspace, question_id, 'revoked', :actor, jsonb_build_object('grant', id) from ended
-)
-select * from ended;
-
--- name: read_grant
--- One grant.
-select * from handraise.grants where workspace = :workspace and id = :id;
-
 -- name: due_workspaces
 -- Some of the workspaces in which a step is due, or a question that nobody waits for.
 select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most);

@@ -19,8 +19,10 @@ from handraise.backends.postgres.search_index import PostgresSearchIndex
 from handraise.backends.postgres.transaction import STATEMENTS, PostgresTransaction, columns_of
 from handraise.backends.sql.decided_changes import (
     expire_older,
+    find_grant,
     join,
     report,
+    revoke,
     rounds_of,
     settle,
     take_back,
@@ -31,7 +33,6 @@ from handraise.backends.sql.feed_places import Place, cursor_of, read_place
 from handraise.backends.sql.new_questions import ask
 from handraise.backends.sql.parameters import (
     count_query,
-    grant_query,
     is_indexed,
     page_query,
     settled_query,
@@ -335,8 +336,7 @@ class PostgresStore:
 
     async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
-        rows = await self._fetch(question.workspace, "find_grant", **grant_query(question))
-        return stored_grant(rows[0]) if rows else None
+        return await self._transact([question.workspace], partial(find_grant, question))
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
         """All grants; see the port."""
@@ -345,9 +345,7 @@ class PostgresStore:
 
     async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
         """End a grant; see the port."""
-        rows = await self._fetch(workspace, "revoke", id=grant_id, actor=by)
-        rows = rows or await self._fetch(workspace, "read_grant", id=grant_id)
-        return stored_grant(rows[0]) if rows else None
+        return await self._transact([workspace], partial(revoke, workspace, grant_id, by=by))
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""

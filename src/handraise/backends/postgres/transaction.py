@@ -7,25 +7,31 @@ from typing import Any
 
 from handraise.backends.postgres.database import Run
 from handraise.backends.sql.dialects import Dialect
+from handraise.backends.sql.parameters import AsJson, json_text
 from handraise.backends.sql.rows import Row
 from handraise.backends.sql.transactions import Values
-from handraise.backends.sql_files import joined, load_statements
+from handraise.backends.sql_files import joined, load_port_statements, load_statements, parts_of
 
 STATEMENTS = {
     **load_statements("handraise.backends.postgres"),
-    **load_statements("handraise.backends.sql", "statements/questions.sql", Dialect.POSTGRES),
+    **load_port_statements("handraise.backends.postgres", Dialect.POSTGRES),
 }
+PARTS = {name: tuple(parts_of(statement).values()) for name, statement in STATEMENTS.items()}
 
 
 class PostgresTransaction:
     """Runs statements for many rows at once. See `handraise.backends.sql.transactions.Transaction`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, workspace: str | None = None) -> None:
         self._run = run
+        self._workspace = workspace
 
     async def __call__(self, name: str, /, **values: Any) -> Sequence[Row]:
-        """What a statement returns."""
-        return await self._run(STATEMENTS[name], **values)
+        """What a statement returns; without another one, about the workspace of this transaction."""
+        rows: Sequence[Row] = []
+        for part in PARTS[name]:
+            rows = await self._run(part, **{"workspace": self._workspace, **adapted(values)})
+        return rows
 
     async def fetch_each(self, name: str, rows: Sequence[Values], /) -> Sequence[Row]:
         """What a statement returns for these rows."""
@@ -47,3 +53,10 @@ def columns_of(rows: Sequence[Values]) -> Iterable[tuple[str, list[Any] | None]]
         column = [row[name] for row in rows]
         is_empty = column[0] is None and column.count(None) == len(column)
         yield name, None if is_empty else column
+
+
+def adapted(values: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a statement as the driver takes them."""
+    return {
+        name: json_text(value.value) if isinstance(value, AsJson) else value for name, value in values.items()
+    }

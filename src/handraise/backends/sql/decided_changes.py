@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from handraise.backends.sql.parameters import FOR_GOOD, json_text
+from handraise.backends.sql.parameters import FOR_GOOD, grant_query, json_text
 from handraise.backends.sql.rows import (
     Row,
     as_it_stands,
@@ -44,7 +44,7 @@ from handraise.model.grants import Grant
 from handraise.model.inbox_entries import InboxEntry
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import VOTES, Move, Refusal
-from handraise.model.move_decisions import Ballot, Change, Facts, Refused, Right, decide
+from handraise.model.move_decisions import Ballot, Change, Facts, Refused, Right, decide, is_still_right
 from handraise.model.outcomes import Answered
 from handraise.model.people import GROUP
 from handraise.model.questions import Aside, Draft, Question, Ref
@@ -191,6 +191,38 @@ async def use_approval(ref: Ref, use: Use, work: Transaction) -> UsableApproval 
     return found
 
 
+async def find_grant(question: Question, work: Transaction) -> Grant | None:
+    """The grant that is valid now for the action of a question; if there are several, the one that lasts longest."""
+    query = grant_query(question)
+    rows = await work(
+        "grants_for", **{name: query[name] for name in ("workspace", "asker", "tool", "digest")}
+    )
+    found = [(stored_grant(row), right_of(row), instant(row["now"])) for row in rows]
+    allowed = [each for each in found if each[0].scope in query["scopes"]]
+    people = {(question.workspace, grant.granted_by) for grant, _, _ in allowed}
+    rights = (await rights_of(people, groups_asked([question]), work)).get(
+        question.workspace, Rights({}, set())
+    )
+    valid = [
+        grant
+        for grant, right, now in allowed
+        if grant.holds(now, question.conversation)
+        and is_still_right(question, grant.granted_by, right, known=rights.known, disabled=rights.disabled)
+    ]
+    return max(valid, key=lambda grant: grant.expires_at, default=None)
+
+
+async def revoke(workspace: str, grant_id: str, work: Transaction, *, by: str) -> Grant | None:
+    """End a grant, unless that was done before; None if there is none."""
+    rows = await work("revoke", workspace=workspace, id=grant_id, actor=by)
+    if rows:
+        question = Ref(workspace, rows[0]["question_id"])
+        await work.write({"add_events": [event_values(question, EventKind.REVOKED, {"grant": grant_id}, by)]})
+    else:
+        rows = await work("read_grant", workspace=workspace, id=grant_id)
+    return stored_grant(rows[0]) if rows else None
+
+
 async def join(ref: Ref, work: Transaction, *, by: str, key: str) -> bool:
     """Make a key stand for a pending question too; return whether it does not stand for another one."""
     values = {**ref._asdict(), "actor": by, "key": key, "data": json_text({"key": key})}
@@ -245,7 +277,7 @@ async def _use_facts(question: Question, grant_id: str | None, use: Use, work: T
     if isinstance(outcome, Answered) and outcome.source == "grant":
         grants = await _grants_used([Ref(question.workspace, grant_id or "")], work)
         givers = {(question.workspace, grant.granted_by) for grant, _ in grants.values()}
-        found = await rights_of(givers, _groups_asked([question]), work)
+        found = await rights_of(givers, groups_asked([question]), work)
         rights = found.get(question.workspace, rights)
     return UseFacts(
         now=instant(row["now"]),
@@ -277,7 +309,12 @@ async def _write(changes: Sequence[Change], work: Transaction) -> None:
                 {**each.question.ref._asdict(), "rule": each.suspends, "actor": each.by} for each in suspended
             ],
             "end_standing": [
-                {**each.question.ref._asdict(), "standing": ended.id, "actor": each.by}
+                {
+                    "workspace": ended.workspace,
+                    "id": ended.id,
+                    "actor": each.by,
+                    "contradicted_in": each.question.id,
+                }
                 for each, ended in contradicted
             ],
             "add_events": [
@@ -343,10 +380,10 @@ async def _rights(
         (question.workspace, name) for move, question, _, ballots in concerned for name in (move.by, *ballots)
     }
     people |= {(ref.workspace, grant.granted_by) for ref, (grant, _) in grants.items()}
-    return await rights_of(people, _groups_asked([each.question for each in concerned]), work)
+    return await rights_of(people, groups_asked([each.question for each in concerned]), work)
 
 
-def _groups_asked(questions: Iterable[Question]) -> set[tuple[str, str]]:
+def groups_asked(questions: Iterable[Question]) -> set[tuple[str, str]]:
     """The groups that are asked, or that must agree, each with its workspace."""
     return {
         (question.workspace, name.removeprefix(GROUP))
@@ -427,7 +464,7 @@ def _ballots_stored(ballots: Mapping[str, Ballot]) -> dict[str, Any]:
     return {
         person: {
             "backed": ballot.right.backed,
-            "groups": _named(ballot.right.groups),
+            "groups": named_groups(ballot.right.groups),
             "seen": ballot.seen,
         }
         for person, ballot in ballots.items()
@@ -449,27 +486,27 @@ def _inbox_values(ref: Ref, entry: InboxEntry) -> Values:
 
 
 def _event_values(change: Change, kind: EventKind) -> Values:
+    return event_values(change.question.ref, kind, change.data, change.by, channel=change.channel)
+
+
+def event_values(
+    ref: Ref, kind: EventKind, data: Mapping[str, Json], by: str | None, *, channel: str | None = None
+) -> Values:
+    """An event of a question as the columns of its row."""
     return {
-        **change.question.ref._asdict(),
+        **ref._asdict(),
         "kind": kind.value,
-        "actor": change.by,
-        "channel": change.channel,
-        "data": json_text(change.data) if change.data else None,
+        "actor": by,
+        "channel": channel,
+        "data": json_text(dict(data)) if data else None,
         "key": None,
     }
 
 
 def _contradiction_values(change: Change, ended: StandingAnswer) -> Values:
     """The event of the question whose answer is not kept any more."""
-    return {
-        "workspace": ended.workspace,
-        "id": ended.question_id,
-        "kind": "revoked",
-        "actor": change.by,
-        "channel": None,
-        "data": json_text({"standing": ended.id, "question": change.question.id}),
-        "key": None,
-    }
+    data = {"standing": ended.id, "question": change.question.id}
+    return event_values(Ref(ended.workspace, ended.question_id), EventKind.REVOKED, data, change.by)
 
 
 def _grant_values(grant: Grant, right: Right) -> Values:
@@ -485,12 +522,12 @@ def _grant_values(grant: Grant, right: Right) -> Values:
         "question_id": grant.question_id,
         "created_at": grant.created_at,
         "expires_at": grant.expires_at,
-        "giver_groups": json_text(_named(right.groups)),
+        "giver_groups": json_text(named_groups(right.groups)),
         "giver_backed": right.backed,
     }
 
 
-def _named(groups: Iterable[str]) -> list[str]:
+def named_groups(groups: Iterable[str]) -> list[str]:
     """Groups as recipients name them."""
     return sorted(GROUP + group for group in groups)
 

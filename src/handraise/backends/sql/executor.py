@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from handraise.backends.sql.parameters import change_values
 from handraise.backends.sql.rows import Row
+from handraise.backends.sql.transactions import Transaction
 from handraise.model.workspace_events import Change
 
 T = TypeVar("T")
@@ -33,14 +34,14 @@ class SqlExecutor(Protocol):
         """The rows of a statement about one workspace or none; of the last one if one transaction runs several."""
         ...
 
-    async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+    async def transact(self, workspace: str, work: Callable[[Transaction], Awaitable[T]], /) -> T:
         """The result of several statements about a workspace, in one transaction.
 
         The transaction may be repeated. `work` may only await what it is called with.
         """
         ...
 
-    async def transact_as_keeper(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+    async def transact_as_keeper(self, workspace: str, work: Callable[[Transaction], Awaitable[T]], /) -> T:
         """The same with the right to change what is kept and for how long, which no server needs."""
         ...
 

@@ -21,7 +21,6 @@ STATEMENTS = {
     **load_statements(_PACKAGE, "search.sql"),
     **load_statements(_PACKAGE, "views.sql"),
     **load_port_statements(_PACKAGE, Dialect.SQLITE),
-    **load_statements("handraise.backends.sql", "statements/questions.sql", Dialect.SQLITE),
 }
 PARTS = {
     name: [part.named for part in parts_of(statement).values()] for name, statement in STATEMENTS.items()

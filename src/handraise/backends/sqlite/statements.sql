@@ -39,36 +39,6 @@ where workspace = :workspace and id = :id and asker = :actor and status = 'pendi
     and (expires_at is null or expires_at > :now)
 returning id;
 
--- name: find_grant
--- The grant that is valid now for the action of a question; if there are several, the one that lasts longest.
-select g.*
-from grants as g
-where g.workspace = :workspace and g.asker = :asker and g.tool = :tool and g.digest = :digest
-    and g.revoked_at is null and g.expires_at > :now
-    and g.scope in (select value from json_each(:scopes)) and (g.scope = 'always' or g.conversation = :conversation)
-    and exists (
-        select 1 from givers as w
-        join audiences as a on a.workspace = w.workspace and a.name = w.name
-        where w.workspace = g.workspace and w.grant_id = g.id and a.id = :id
-    )
-order by g.expires_at desc
-limit 1;
-
--- name: grants
--- A page of all grants of a workspace.
-select * from grants where workspace = :workspace and id > :after order by id limit :limit;
-
--- name: revoke
--- End a grant, unless it has been revoked before.
-update grants
-set revoked_at = :now, revoked_by = :actor
-where workspace = :workspace and id = :id and revoked_at is null
-returning *;
-
--- name: read_grant
--- One grant.
-select * from grants where workspace = :workspace and id = :id;
-
 -- name: log
 -- One line of history.
 insert into events (workspace, question_id, kind, at, actor, channel, data)

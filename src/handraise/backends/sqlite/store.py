@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
 from handraise.backends.sql.decided_changes import (
     expire_older,
+    find_grant,
     join,
     report,
+    revoke,
     rounds_of,
     settle,
     take_back,
@@ -33,7 +35,6 @@ from handraise.backends.sql.feed_places import (
 from handraise.backends.sql.new_questions import ask
 from handraise.backends.sql.parameters import (
     count_query,
-    grant_query,
     is_indexed,
     page_query,
     settled_query,
@@ -391,8 +392,7 @@ class SqliteStore:
 
     async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
-        rows = await self._fetch("find_grant", **grant_query(question))
-        return stored_grant(rows[0]) if rows else None
+        return await self._transact(partial(find_grant, question))
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
         """All grants; see the port."""
@@ -401,17 +401,7 @@ class SqliteStore:
 
     async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
         """End a grant; see the port."""
-
-        def work(connection: sqlite3.Connection) -> Grant | None:
-            now, place = self._now(), {"workspace": workspace, "id": grant_id}
-            ended = run(connection, "revoke", actor=by, now=now, **place)
-            if ended:
-                ref = Ref(workspace, ended[0]["question_id"])
-                _log(connection, ref, "revoked", now, actor=by, data={"grant": grant_id})
-            rows = ended or run(connection, "read_grant", **place)
-            return stored_grant(rows[0]) if rows else None
-
-        return await self._connections.write(work)
+        return await self._transact(partial(revoke, workspace, grant_id, by=by))
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""

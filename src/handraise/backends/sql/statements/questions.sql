@@ -359,8 +359,49 @@ where true
 on conflict do nothing;
 
 -- name: end_standing
--- End standing answers, because people have answered spot checks of them differently.
+-- End standing answers, also because people have answered spot checks of them differently.
 update handraise.standing_answers as s
-set revoked_at = ${now}, revoked_by = t.actor, contradicted_in = t.id
-from ${rows(t, workspace text, standing text, actor text, id text)}
-where s.workspace = t.workspace and s.id = t.standing;
+set revoked_at = ${now}, revoked_by = t.actor, contradicted_in = t.contradicted_in
+from ${rows(t, workspace text, id text, actor text, contradicted_in text)}
+where s.workspace = t.workspace and s.id = t.id;
+
+-- name: standing_for
+-- The standing answers to a topic that have not been revoked, the newest first.
+select s.*, ${now} as now
+from handraise.standing_answers as s
+where s.workspace = :workspace and s.topic_key = :topic_key and s.revoked_at is null
+order by s.created_at desc, s.id desc;
+
+-- name: add_standing
+-- Keep answers for their topics.
+insert into handraise.standing_answers (
+    created_at, expires_at, spot_check, giver_backed, workspace, id, topic, topic_key, given_by, question_id, value, giver_groups
+)
+select
+    t.created_at, t.expires_at, t.spot_check, t.giver_backed, t.workspace, t.id, t.topic, t.topic_key, t.given_by,
+    t.question_id, t.value::json, t.giver_groups::jsonb
+from ${rows(
+    t, created_at timestamptz, expires_at timestamptz, spot_check float8, giver_backed bool, workspace text, id text, topic text,
+    topic_key text, given_by text, question_id text, value text, giver_groups text
+)};
+
+-- name: grants_for
+-- The grants of an asker for an action that have not been revoked.
+select g.*, ${now} as now
+from handraise.grants as g
+where g.workspace = :workspace and g.asker = :asker and g.tool = :tool and g.digest = :digest and g.revoked_at is null;
+
+-- name: grants
+-- A page of all grants of a workspace.
+select * from handraise.grants where workspace = :workspace and id > :after order by id limit :limit;
+
+-- name: revoke
+-- End a grant, unless it has been revoked before.
+update handraise.grants
+set revoked_at = ${now}, revoked_by = :actor
+where workspace = :workspace and id = :id and revoked_at is null
+returning *;
+
+-- name: read_grant
+-- One grant.
+select * from handraise.grants where workspace = :workspace and id = :id;
