@@ -75,7 +75,7 @@ def expand(sql: str, dialect: Dialect) -> str:
 
     def expanded(found: re.Match[str]) -> str:
         macro = MACROS[found[1]]
-        first, *rest = (found[2] or "").split(", ")
+        first, *rest = (argument.strip() for argument in (found[2] or "").split(","))
         names = [column.partition(" ")[0] for column in rest]
         template = macro.postgres if dialect is Dialect.POSTGRES else macro.sqlite
         members = ", ".join(f"value ->> '{name}' as {name}" for name in names)
