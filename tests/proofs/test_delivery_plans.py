@@ -68,17 +68,22 @@ TAKE: dict[str, Any] = {
     "limit": 64,
     "lease": timedelta(seconds=90),
 }
-PLANNED = {
-    "entry": 5,
-    "id": "new",
-    "recipient": "ann",
-    "channel": "webhook",
-    "reason": "asked",
-    "rate_limit_key": "webhook h1",
-    "bundle": None,
-    "destination": "{}",
-    "due_at": "2026-01-01T00:00:00Z",
-}
+ASKED = [f"trouble {number}" for number in range(1, 201)]
+PLANNED = [
+    {
+        "question_id": question,
+        "id": f"new {question}",
+        "recipient": "ann",
+        "asker": "agent",
+        "channel": "webhook",
+        "reason": "asked",
+        "rate_limit_key": "webhook h1",
+        "bundle": None,
+        "destination": "{}",
+        "due_at": "2026-01-01T00:00:00Z",
+    }
+    for question in ASKED
+]
 TRIED = {"id": "0" * 32, "turn": 1, "status": "sent", "receipt": "{}", "problem": None, "again_after": "PT5S"}
 
 # Each statement with its parameters, and how many pages it may touch.
@@ -90,16 +95,10 @@ HOT: dict[str, tuple[str, dict[str, Any], int]] = {
     "where something is due": ("workspaces_with_due", {"at_most": 100}, 1_000),
     "where entries are": ("workspaces_with_entries", {"at_most": 1_000}, 20),
     "entries, 200": ("entries", {"workspace": "w1", "limit": 200}, 50),
-    "route, 200": (
-        "route",
-        {
-            "workspace": "w1",
-            "numbers": list(range(1, 200)),
-            "ends": list(range(100, 200)),
-            "deliveries": json.dumps([PLANNED]),
-        },
-        200 * 20,
-    ),
+    "use entries, 200": ("use_entries", {"workspace": "w1", "numbers": list(range(1, 201))}, 200 * 5),
+    "lock pending, 200": ("lock_pending", {"workspace": "w1", "ids": ASKED}, 200 * 10),
+    "route, 200": ("route", {"workspace": "w1", "deliveries": json.dumps(PLANNED)}, 200 * 30),
+    "end deliveries of 200": ("end_deliveries", {"workspace": "w1", "ended": ASKED}, 200 * 30),
     "record": ("record", {"workspace": "w1", "tries": json.dumps([TRIED]), "ids": [TRIED["id"]]}, 20),
     "reached": ("reached", {"workspace": "w1", "sent": ["000000001"]}, 20),
     "event of unreached": ("unreached", {"workspace": "w1", "lost": ["000000001"]}, 20),

@@ -93,6 +93,16 @@ def load_port_statements(
     }
 
 
+def without_doubles(*files: Mapping[str, Statement]) -> dict[str, Statement]:
+    """The statements of several files; `ValueError` if a name stands twice, for one would run instead of the other."""
+    statements: dict[str, Statement] = {}
+    for file in files:
+        if doubles := statements.keys() & file.keys():
+            raise ValueError(f"these names stand twice: {', '.join(sorted(doubles))}")
+        statements.update(file)
+    return statements
+
+
 def parts_of(statement: Statement) -> dict[str, Statement]:
     """The parts of a statement, which run one after the other; none if an engine has nothing to do.
 

@@ -1,15 +1,5 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the clock of the database is used.
 
--- name: lock_topics
--- Lock topics: who asks for the same one waits.
-select pg_advisory_xact_lock(hashtextextended(json_build_array(t.workspace, t.topic_key)::text, 1))
-from unnest(:workspace::text[], :topic_key::text[]) as t (workspace, topic_key);
-
--- name: lock_groups
--- Lock who is in groups.
-select pg_advisory_xact_lock_shared(handraise.group_lock(t.workspace, t.group_name))
-from unnest(:workspace::text[], :group_name::text[]) as t (workspace, group_name);
-
 -- name: claim_sending
 -- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
 update handraise.questions

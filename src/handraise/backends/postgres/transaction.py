@@ -10,12 +10,18 @@ from handraise.backends.sql.dialects import Dialect
 from handraise.backends.sql.parameters import AsJson, json_text
 from handraise.backends.sql.rows import Row
 from handraise.backends.sql.transactions import Values
-from handraise.backends.sql_files import joined, load_port_statements, load_statements, parts_of
+from handraise.backends.sql_files import (
+    joined,
+    load_port_statements,
+    load_statements,
+    parts_of,
+    without_doubles,
+)
 
-STATEMENTS = {
-    **load_statements("handraise.backends.postgres"),
-    **load_port_statements("handraise.backends.postgres", Dialect.POSTGRES),
-}
+STATEMENTS = without_doubles(
+    load_statements("handraise.backends.postgres"),
+    load_port_statements("handraise.backends.postgres", Dialect.POSTGRES),
+)
 PARTS = {name: tuple(parts_of(statement).values()) for name, statement in STATEMENTS.items()}
 
 

@@ -400,7 +400,7 @@ async def rights_of(
     named = [{"workspace": workspace, "id": name} for workspace, name in sorted(people)]
     in_groups = [{"workspace": workspace, "group_name": name} for workspace, name in sorted(groups)]
     await work.fetch_each("lock_people", named)
-    await work.fetch_each("lock_groups", in_groups)
+    await work.fetch_each("share_groups", in_groups)
     rights: dict[str, Rights] = {}
     for row in await work.fetch_each("rights", named):
         found = rights.setdefault(row["workspace"], Rights({}, set()))

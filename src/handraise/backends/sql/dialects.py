@@ -92,7 +92,7 @@ def expand(sql: str, dialect: Dialect) -> str:
 
     def expanded(found: re.Match[str]) -> str:
         macro = MACROS[found[1]]
-        first, *rest = re.split(r",\s+", found[2] or "")
+        first, *rest = (argument.strip() for argument in (found[2] or "").split(","))
         columns = [column.partition(" ")[::2] for column in rest]
         template = macro.postgres if dialect is Dialect.POSTGRES else macro.sqlite
         return template.format(

@@ -122,18 +122,28 @@ class SqlOutbox:
 
     async def route(self, workspace: str, routed: Sequence[RoutedEntry]) -> int:
         """Turn entries into deliveries; see the port."""
-        lost = [each.entry.question_id for each in routed if each.nobody]
-        rows = await self._executor.fetch(
-            workspace,
-            *(("lock_questions", "unreached", "route") if lost else ("route",)),
-            lost=lost,
-            numbers=[each.entry.number for each in routed],
-            ends=[each.entry.number for each in routed if each.settled],
-            deliveries=AsJson(
-                [delivery_values(each.entry, one) for each in routed for one in each.deliveries]
-            ),
-        )
-        return len(rows)
+
+        async def work(run: Run) -> int:
+            rows = await run("use_entries", numbers=[each.entry.number for each in routed])
+            used = {row["number"] for row in rows}
+            own = [each for each in routed if each.entry.number in used]
+            lost = [each.entry.question_id for each in own if each.nobody]
+            ended = [each.entry.question_id for each in own if each.settled]
+            planned = [delivery for each in own if not each.settled for delivery in each.deliveries]
+            if lost:
+                await run("lock_questions", lost=lost)
+                await run("unreached", lost=lost)
+            if planned:
+                rows = await run("lock_pending", ids=[each.question_id for each in planned])
+                askers = {row["id"]: row["asker"] for row in rows}
+                made = [each for each in planned if each.question_id in askers]
+                values = [delivery_values(each, askers[each.question_id]) for each in made]
+                await run("route", deliveries=AsJson(values))
+            if ended:
+                await run("end_deliveries", ended=ended)
+            return len(used)
+
+        return await self._executor.transact(workspace, work)
 
     async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
         """The workspaces in which something is due; see the port."""

@@ -33,7 +33,7 @@ from handraise.model.search_words import asker_tag, conversation_tag, responder_
 from handraise.model.timelines import Step, steps_to_json
 from handraise.model.urgency import RISKS, SOON, Walk
 from handraise.model.workspace_events import Change
-from handraise.ports import MAX_EVENTS_SCANNED, MAX_PLACES_COUNTED, MAX_PLACES_SCANNED, Filter, OutboxEntry
+from handraise.ports import MAX_EVENTS_SCANNED, MAX_PLACES_COUNTED, MAX_PLACES_SCANNED, Filter
 
 FOR_GOOD = 253_402_300_799_000_000
 """The instant that stands for never: the end of the year 9999, in microseconds since 1970."""
@@ -307,11 +307,11 @@ def change_values(change: Change) -> dict[str, Any]:
     }
 
 
-def delivery_values(entry: OutboxEntry, delivery: Delivery) -> dict[str, Any]:
-    """A planned delivery as the columns of its row, with the entry that it was made from."""
-    names = ("id", "recipient", "channel", "reason", "rate_limit_key", "bundle", "due_at")
+def delivery_values(delivery: Delivery, asker: str) -> dict[str, Any]:
+    """A planned delivery as the columns of its row, with who asked."""
+    names = ("id", "question_id", "recipient", "channel", "reason", "rate_limit_key", "bundle", "due_at")
     values = {name: getattr(delivery, name) for name in names}
-    return {**values, "entry": entry.number, "destination": json_text(delivery.to)}
+    return {**values, "asker": asker, "destination": json_text(delivery.to)}
 
 
 def callback_values(draft: Draft, callback: Callback) -> dict[str, Any]:

@@ -4,39 +4,6 @@
 -- Some of the workspaces that have entries.
 select distinct workspace from outbox order by workspace limit :at_most;
 
--- name: route
--- Turn entries into deliveries, once. If the question has ended, messages that were sent are to be updated, and those
--- that nobody has tried are not sent. The joins run in the order that is written here.
-insert into deliveries (
-    workspace, id, question_id, recipient, channel, reason, rate_limit_key, bundle, destination, asker, created_at, due_at
-)
-select
-    q.workspace, d.value ->> 'id', q.id, d.value ->> 'recipient', d.value ->> 'channel', d.value ->> 'reason',
-    d.value ->> 'rate_limit_key', d.value ->> 'bundle', d.value ->> 'destination', q.asker, :now, d.value ->> 'due_at'
-from json_each(:deliveries) as d
-cross join outbox as o on o.number = d.value ->> 'entry' and o.workspace = :workspace
-cross join questions as q on q.workspace = o.workspace and q.id = o.question_id
-where q.status = 'pending' and o.number not in (select value from json_each(:ends))
-on conflict do nothing;
-update deliveries
-set stale = 1,
-    status = case when status = 'queued' and turn = 0 then 'unsent' else status end,
-    due_at = case
-        when status = 'queued' and turn = 0 then null
-        when stale then :now
-        when status in ('sent', 'unknown', 'waiting') then coalesce(due_at, :now)
-        else due_at
-    end,
-    created_at = case when status = 'waiting' then :now else created_at end,
-    -- A report after the end: an update without it that is under way counts as not made.
-    turn = case when stale then turn + 1 else turn end
-where workspace = :workspace and (not stale or status in ('sent', 'updated')) and question_id in (
-    select question_id from outbox where workspace = :workspace and number in (select value from json_each(:ends))
-);
-delete from outbox
-where workspace = :workspace and number in (select value from json_each(:numbers))
-returning number;
-
 -- name: workspaces_with_due
 -- Some of the workspaces in which a delivery is due.
 select distinct workspace from deliveries where due_at <= :now limit :at_most;

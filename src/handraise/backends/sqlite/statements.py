@@ -12,16 +12,16 @@ from typing import Any
 
 from handraise.backends.sql.dialects import Dialect
 from handraise.backends.sql.parameters import AsJson
-from handraise.backends.sql_files import load_port_statements, load_statements, parts_of
+from handraise.backends.sql_files import load_port_statements, load_statements, parts_of, without_doubles
 from handraise.backends.sqlite.timestamps import length, micros
 
 _PACKAGE = "handraise.backends.sqlite"
-STATEMENTS = {
-    **load_statements(_PACKAGE),
-    **load_statements(_PACKAGE, "search.sql"),
-    **load_statements(_PACKAGE, "views.sql"),
-    **load_port_statements(_PACKAGE, Dialect.SQLITE),
-}
+STATEMENTS = without_doubles(
+    load_statements(_PACKAGE),
+    load_statements(_PACKAGE, "search.sql"),
+    load_statements(_PACKAGE, "views.sql"),
+    load_port_statements(_PACKAGE, Dialect.SQLITE),
+)
 PARTS = {
     name: [part.named for part in parts_of(statement).values()] for name, statement in STATEMENTS.items()
 }

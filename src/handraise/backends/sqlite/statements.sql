@@ -9,12 +9,6 @@ where i.workspace = :workspace and i.follows = :id
 order by i.question_id
 limit :limit;
 
--- name: lock_topics
--- Nothing: whoever writes has locked the whole database.
-
--- name: lock_groups
--- Nothing: whoever writes has locked the whole database.
-
 -- name: covering_stop
 -- The oldest stop that covers a question.
 select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor

@@ -57,6 +57,50 @@ from (
 ) as counted
 group by recipient, asker;
 
+-- name: use_entries
+-- Use entries up: of several who route the same, each entry is used by one.
+delete from handraise.outbox where workspace = :workspace and number ${in(:numbers::bigint[])} returning number;
+
+-- name: lock_pending
+-- Those of some questions that are pending, and who asked them. They are locked: one that ends later finds the deliveries
+-- that are made meanwhile.
+select id, asker
+from handraise.questions
+where workspace = :workspace and id ${in(:ids::text[])} and status = 'pending'
+${lock(for share)};
+
+-- name: route
+-- Store new deliveries.
+insert into handraise.deliveries (
+    workspace, id, question_id, recipient, channel, reason, rate_limit_key, bundle, destination, asker, created_at, due_at
+)
+select
+    :workspace, d.id, d.question_id, d.recipient, d.channel, d.reason, d.rate_limit_key, d.bundle, d.destination::json,
+    d.asker, ${now}, d.due_at
+from ${records(
+    :deliveries, question_id text, id text, recipient text, channel text, reason text, rate_limit_key text, bundle text,
+    destination text, asker text, due_at timestamptz
+)} as d
+where true
+on conflict do nothing;
+
+-- name: end_deliveries
+-- The messages of questions that have ended, or were reported about, are to be updated, and those that nobody has tried
+-- are not sent.
+update handraise.deliveries
+set stale = true,
+    status = case when status = 'queued' and turn = 0 then 'unsent' else status end,
+    due_at = case
+        when status = 'queued' and turn = 0 then null
+        when stale then ${now}
+        when status in ('sent', 'unknown', 'waiting') then coalesce(due_at, ${now})
+        else due_at
+    end,
+    created_at = case when status = 'waiting' then ${now} else created_at end,
+    -- A report after the end: an update without it that is under way counts as not made.
+    turn = case when stale then turn + 1 else turn end
+where workspace = :workspace and (not stale or status in ('sent', 'updated')) and question_id ${in(:ended::text[])};
+
 -- name: record
 -- Store the results of attempts, unless somebody else has taken them over. Their deliveries are found by an array of
 -- ids: with only a set from JSON, the planner of PostgreSQL would read all of the workspace.

@@ -42,6 +42,11 @@ from (
     limit :most
 ) as counted;
 
+-- name: lock_topics (only PostgreSQL)
+-- Lock topics: who asks for the same one waits.
+select pg_advisory_xact_lock(hashtextextended(json_build_array(t.workspace, t.topic_key)::text, 1))
+from ${rows(t, workspace text, topic_key text)};
+
 -- name: topics_led
 -- The questions that others of their topics follow, as far as is known.
 select i.workspace, i.topic_key
@@ -162,6 +167,11 @@ join handraise.stops as s on s.workspace = t.workspace;
 -- name: lock_people
 -- Lock what the directory says about people: who changes it waits. It is read afterwards, in a new snapshot.
 select p.id from ${rows(t, workspace text, id text)} ${locked(p, people, key share)};
+
+-- name: share_groups (only PostgreSQL)
+-- Lock who is in groups, together with others who only read it.
+select pg_advisory_xact_lock_shared(handraise.group_lock(t.workspace, t.group_name))
+from ${rows(t, workspace text, group_name text)};
 
 -- name: rights
 -- Of these people those whom the directory knows, with their groups.
