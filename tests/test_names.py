@@ -38,12 +38,11 @@ SHARED = {
     },
     "the same part of two SQL backends": {
         "connections",
-        "copy_end",
-        "copy_note",
         "durability",
         "executor",
         "search_index",
         "transaction",
+        "workspace_tables",
     },
     "the same part of each chat service": {
         "api",

@@ -214,7 +214,6 @@ async def test_every_table_has_a_workspace_for_row_level_security(
         "migrations",
         "listeners",
         "numbering",
-        "store_copy",
     }
 
 

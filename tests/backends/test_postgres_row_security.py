@@ -43,7 +43,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 RIGHTS = {
     "migrations": {"SELECT"},
-    "store_copy": {"SELECT"},
+    "imports": {"SELECT"},
     "listeners": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "questions": {"SELECT", "INSERT", "UPDATE"},
     "inbox": {"SELECT", "INSERT", "UPDATE", "DELETE"},

@@ -74,6 +74,7 @@ select t.name
 from (
     values
         ('questions', handraise.is_visible('') or handraise.is_visible('x') or exists (select from handraise.questions where ctid < '(16,0)')),
+        ('imports', exists (select from handraise.imports where ctid < '(16,0)')),
         ('inbox', exists (select from handraise.inbox where ctid < '(16,0)')),
         ('events', exists (select from handraise.events where ctid < '(16,0)')),
         ('grants', exists (select from handraise.grants where ctid < '(16,0)')),

@@ -25,11 +25,11 @@ from handraise.backends.sql.rows import (
     stored_standing_answer,
 )
 from handraise.backends.sql.transactions import Transaction, Values
+from handraise.model.ask_decisions import AskFacts, check_ask
 from handraise.model.errors import StoreUnavailable
 from handraise.model.inbox_entries import inbox_of
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import already_replaced, same_question
-from handraise.model.new_questions import AskFacts, check_ask
 from handraise.model.people import GROUP
 from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.stops import tool_of

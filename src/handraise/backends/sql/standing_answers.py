@@ -17,8 +17,8 @@ from handraise.backends.sql.executor import SqlExecutor
 from handraise.backends.sql.parameters import json_text
 from handraise.backends.sql.rows import instant, stored_question, stored_standing_answer
 from handraise.backends.sql.transactions import Transaction
+from handraise.model.ask_decisions import AskFacts, standing_holds
 from handraise.model.events import EventKind
-from handraise.model.new_questions import AskFacts, standing_holds
 from handraise.model.outcomes import Answered
 from handraise.model.people import Responder, backing
 from handraise.model.questions import Draft, Question, Ref, posted
