@@ -33,7 +33,9 @@ from handraise.desks import desk_from_store
 from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.identities import Role
 from handraise.model.questions import Draft, Need, Ref
+from handraise.ports import RoutedEntry
 from handraise.testing import ManualClock, promise
+from handraise.testing.contract.outbox_steps import answer, ask, new_address, new_delivery, route
 from tests.conftest import migrated
 
 SOON = 10.0
@@ -507,6 +509,31 @@ async def test_a_voter_who_leaves_the_group_that_a_vote_counts_for_waits_or_wins
             assert (await asyncio.wait_for(voting, SOON)).status == "answered"
             await asyncio.wait_for(ending, SOON)
             assert (await desk.answer("b", True, by="lee")).missing == (1,)
+
+
+async def test_a_question_that_ends_while_its_deliveries_are_made_waits_and_finds_them(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    workspace, clock = f"routed-{uuid.uuid4().hex}", ManualClock()
+    async with open_backend(postgres, clock=clock) as backend:
+        await backend.outbox.put_address(new_address(workspace))
+        question = await ask(backend, workspace)
+        entries = await backend.outbox.entries(workspace, limit=10)
+        held = plain.transaction()
+        await held.start()
+        await plain.execute("lock table handraise.deliveries in share mode")
+        routing = asyncio.create_task(route(backend, workspace, entries, new_delivery(question, clock)))
+        await _blocked(plain, 1)
+        ending = asyncio.create_task(answer(backend, question))
+        await _blocked(plain, 2, unless=ending)
+        assert not ending.done()
+        await held.rollback()
+        await asyncio.wait_for(routing, SOON)
+        await asyncio.wait_for(ending, SOON)
+        (ended,) = await backend.outbox.entries(workspace, limit=10)
+        await backend.outbox.route(workspace, [RoutedEntry(entry=ended, settled=True)])
+        (delivery,) = await backend.outbox.deliveries(question.ref)
+        assert delivery.status == "unsent"
 
 
 async def _blocked(
