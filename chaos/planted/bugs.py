@@ -489,6 +489,16 @@ _DURABILITY = (
         ("tests/contract/test_outbox.py::TestPostgresConfinedOutbox::test_whoever_took_it_over_records_it",),
     ),
     Bug(
+        "routed-without-a-lock",
+        "a question that ends while its deliveries are made leaves one that is sent all the same",
+        f"{_SHARED}/outbox.sql",
+        "status = 'pending'\n${lock(for share)};",
+        "status = 'pending';",
+        (
+            "tests/backends/test_postgres.py::test_a_question_that_ends_while_its_deliveries_are_made_waits_and_finds_them",
+        ),
+    ),
+    Bug(
         "no-lease",
         "what one dispatcher is sending is taken by the next one too",
         f"{_SQLITE}/outbox.sql",

@@ -29,7 +29,9 @@ from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.questions import Ref
+from handraise.ports import RoutedEntry
 from handraise.testing import ManualClock, promise
+from handraise.testing.contract.outbox_steps import answer, ask, new_address, new_delivery, route
 from tests.conftest import migrated
 
 SOON = 10.0
@@ -424,3 +426,41 @@ async def listener(plain: asyncpg.Connection[asyncpg.Record]) -> int:
             await asyncio.sleep(0.02)
     number: int = process
     return number
+
+
+async def test_a_question_that_ends_while_its_deliveries_are_made_waits_and_finds_them(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    workspace, clock = f"routed-{uuid.uuid4().hex}", ManualClock()
+    async with open_backend(postgres, clock=clock) as backend:
+        await backend.outbox.put_address(new_address(workspace))
+        question = await ask(backend, workspace)
+        entries = await backend.outbox.entries(workspace, limit=10)
+        held = plain.transaction()
+        await held.start()
+        await plain.execute("lock table handraise.deliveries in share mode")
+        routing = asyncio.create_task(route(backend, workspace, entries, new_delivery(question, clock)))
+        await _blocked(plain, 1)
+        ending = asyncio.create_task(answer(backend, question))
+        await _blocked(plain, 2, unless=ending)
+        assert not ending.done()
+        await held.rollback()
+        await asyncio.wait_for(routing, SOON)
+        await asyncio.wait_for(ending, SOON)
+        (ended,) = await backend.outbox.entries(workspace, limit=10)
+        await backend.outbox.route(workspace, [RoutedEntry(entry=ended, settled=True)])
+        (delivery,) = await backend.outbox.deliveries(question.ref)
+        assert delivery.status == "unsent"
+
+
+async def _blocked(
+    plain: asyncpg.Connection[asyncpg.Record], count: int, *, unless: asyncio.Task[Any] | None = None
+) -> None:
+    """Return once so many others wait for a lock, or a task is done that should be one of them."""
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    async with asyncio.timeout(SOON):
+        while not (unless and unless.done()):
+            await plain.execute("select pg_stat_clear_snapshot()")
+            if await plain.fetchval(waiting) >= count:
+                return
+            await asyncio.sleep(0.01)
