@@ -317,3 +317,30 @@ delete from holds where workspace = :workspace and name = :name returning name;
 -- name: holds
 -- What is held.
 select * from holds where workspace = :workspace order by name;
+
+-- name: newest_questions
+-- The ids of the newest questions before one, and of what the inbox says is a question.
+select id from (
+    select * from (
+        select q.id from questions as q
+        where q.workspace = :workspace and (:before is null or q.id < :before)
+        order by q.id desc limit :limit
+    )
+    union
+    select * from (
+        select distinct i.question_id from inbox as i
+        where i.workspace = :workspace and (:before is null or i.question_id < :before)
+        order by i.question_id desc limit :limit
+    )
+)
+order by id desc
+limit :limit;
+
+-- name: inbox_rows
+-- The places of questions in the inboxes.
+select
+    question_id, recipient, main, open, step, due_at, unheard_at, urgency, topic_key, follows, asker, conversation, kind, tool,
+    takes_votes, aside, taken_by, taken_until
+from inbox
+where workspace = :workspace and question_id in (select value from json_each(:ids))
+order by question_id, recipient;
