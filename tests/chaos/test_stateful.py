@@ -108,7 +108,7 @@ def _server(folder: Path) -> Iterator[Subject]:
         _opened(open_backend(store, clock=clock)) as (loop, backend),
         _in(loop, open_desk(address, workspace="stateful", credentials=issuer)) as desk,
     ):
-        yield Subject(desk, clock, loop, patience=5, backend=backend, has_groups=False)
+        yield Subject(desk, clock, loop, patience=5, backend=backend, desks=(desk,), has_groups=False)
 
 
 @contextmanager
@@ -117,10 +117,12 @@ def _local(address: str, folder: Path) -> Iterator[Subject]:
     with _opened(open_backend(address, clock=clock)) as (loop, backend):
         parts = {name: getattr(backend, name) for name in ("directory", "policies", "files", "blobs")}
         make_key(folder / "receipts.key")
-        parts |= {"receipt_key": folder / "receipts.key", "workspace": "stateful"}
-        opening = desk_from_store(backend.store, backend.bus, clock=clock, **parts)
-        with _in(loop, opening) as desk:
-            yield Subject(desk, clock, loop, patience=0, backend=backend, has_groups=True)
+        parts |= {"receipt_key": folder / "receipts.key", "workspace": "stateful", "clock": clock}
+        with (
+            _in(loop, desk_from_store(backend.store, backend.bus, **parts)) as desk,
+            _in(loop, desk_from_store(backend.store, backend.bus, **parts)) as other,
+        ):
+            yield Subject(desk, clock, loop, 0, backend, (desk, other), has_groups=True)
 
 
 @contextmanager

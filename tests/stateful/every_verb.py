@@ -1,20 +1,22 @@
 """A machine that calls every verb of a desk and of its administrators, in any order and in the name of anybody.
 
 It predicts no result: `machine.py` has a reference for that. What it holds against the store is what is true whatever was
-done: the invariants between its rows, and that a question that has ended stays as it ended.
+done: the invariants between its rows, and that a question that has ended stays as it ended. Some acts are done at the same
+time, on two desks that share nothing but the store.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -47,7 +49,7 @@ ASKERS = ("bot", "bot", "worker", "ana")
 """One of them is also a person, who never answers what they asked."""
 HOUR = timedelta(hours=1)
 EVERY = 1_000_000
-NUMBERS = st.lists(st.integers(0, 839), min_size=9, max_size=9)
+NUMBERS = st.lists(st.integers(0, 839), min_size=16, max_size=16)
 """As many as an act has choices at most; 840 can be divided by most numbers of choices."""
 MOMENT = 0.03
 """How long something is waited for that may never come."""
@@ -115,19 +117,34 @@ class World:
         """The ports of the store, for what only administrators do."""
         return self.subject.backend
 
+    def choosing(self, numbers: Sequence[int]) -> World:
+        """The same world, for an act that is done beside others and chooses by itself."""
+        other = copy.copy(self)
+        other.numbers = iter(numbers)
+        return other
+
     def one_of(self, *choices: Any) -> Any:
         """One of these, as Hypothesis chooses."""
         return choices[next(self.numbers) % len(choices)]
 
     def desk(self, asker: str | None = None) -> Desk:
         """The desk of an asker."""
-        return self.subject.desk.scoped(self.workspace, asker=asker or self.one_of(*ASKERS))
+        desk: Desk = self.one_of(*self.subject.desks)
+        return desk.scoped(self.workspace, asker=asker or self.one_of(*ASKERS))
 
     def question(self, *, has_ended: bool = False) -> str:
         """The id of one of the questions, mostly of one that is pending or, as is said, has ended."""
+        if not self.asked:
+            raise QuestionNotFound("", self.workspace)  # all are erased
         likely = [each for each in self.asked if (each in self.ended) is has_ended]
         found: str = self.one_of(*(likely * 4 or self.asked), *self.asked)
         return found
+
+    def some(self) -> list[str]:
+        """The ids of the newest questions."""
+        if not self.asked:
+            raise QuestionNotFound("", self.workspace)
+        return list(self.asked)[-3:]
 
     def own(self, *, has_ended: bool = False) -> tuple[Desk, str]:
         """One of the questions, and the desk of its asker or seldom of another."""
@@ -170,7 +187,7 @@ async def _answer(w: World) -> Question:
 
 
 async def _answer_all(w: World) -> None:
-    items = [w.one_of(BulkAnswer(id_, w.one_of("a", "deny")), BulkDecline(id_)) for id_ in list(w.asked)[-3:]]
+    items = [w.one_of(BulkAnswer(id_, w.one_of("a", "deny")), BulkDecline(id_)) for id_ in w.some()]
     for each in await w.desk().answer_all(items, by=w.person()):
         if each.question is not None:
             w.see(each.question)
@@ -282,7 +299,7 @@ async def _reply(w: World) -> Question:
 WRITES: dict[str, Callable[[World], Awaitable[Any]]] = {
     "post": _post,
     "ask": lambda w: w.desk().ask("Which?", timeout=0, **w.one_of(*FORMS)),
-    "heartbeat": lambda w: w.desk().heartbeat(list(w.asked)[-5:]),
+    "heartbeat": lambda w: w.desk().heartbeat(w.some()),
     "answer": _answer,
     "reject_answer": lambda w: w.desk().reject_answer(
         w.question(), "a", [Problem("", "is too dear")], by=w.person()
@@ -320,7 +337,7 @@ WRITES: dict[str, Callable[[World], Awaitable[Any]]] = {
 """The verbs of the desk that change something, or that find something to do only after others."""
 READS: dict[str, Callable[[World], Awaitable[Any]]] = {
     "wait": lambda w: w.desk().wait(w.question(), timeout=0),
-    "wait_any": lambda w: w.desk().wait_any(list(w.asked)[-3:], timeout=0),
+    "wait_any": lambda w: w.desk().wait_any(w.some(), timeout=0),
     "read_attachment": _read_attachment,
     "thread": lambda w: w.desk().thread(w.question()),
     "messages": _messages,
@@ -415,10 +432,14 @@ def machine_of_every_verb(subject: Subject, done: Counter[str]) -> type[RuleBase
         def look(self, name: str, numbers: list[int]) -> None:
             self.act(name, READS[name], numbers)
 
+        @rule(chosen=st.lists(st.tuples(st.sampled_from(sorted(WRITES)), NUMBERS), min_size=2, max_size=4))
+        def act_at_once(self, chosen: list[tuple[str, list[int]]]) -> None:
+            subject.run(
+                _at_once([_done(self.world.choosing(numbers), WRITES[name]) for name, numbers in chosen])
+            )
+
         def act(self, name: str, act: Callable[[World], Awaitable[Any]], numbers: list[int]) -> None:
             self.world.numbers = iter(numbers)
-            if name != "post" and not self.world.asked:
-                return
             if subject.run(_done(self.world, act)):
                 done[name] += 1
 
@@ -438,6 +459,10 @@ def _rule(name: str, act: Callable[[World], Awaitable[Any]]) -> Any:
 
     run.__name__ = name
     return rule(numbers=NUMBERS)(run)
+
+
+async def _at_once(acts: Sequence[Awaitable[bool]]) -> None:
+    await asyncio.gather(*acts)
 
 
 async def _done(world: World, act: Callable[[World], Awaitable[Any]]) -> bool:
@@ -484,7 +509,7 @@ def run_every_verb(subject: Subject, histories: int, *, steps: int = 40) -> tupl
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
-            print_blob=True,
+            phases=(Phase.generate,),  # acts at the same time do not go the same way again: nothing to shrink
         ),
     )
     count: int = machine.count  # type: ignore[attr-defined]  # ours

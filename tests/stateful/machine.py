@@ -51,6 +51,8 @@ class Subject:
     patience: float
     backend: Backend
     """The store behind the desk."""
+    desks: tuple[Desk, ...]
+    """All desks on the store; this one is among them."""
     has_groups: bool
     """Whether a workspace can have people and groups that no call names: at a server, each call says its person's groups."""
 
