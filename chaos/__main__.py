@@ -6,7 +6,7 @@ import signal
 import sys
 from importlib import import_module
 
-NAMES = ("kills", "faults", "failpoints", "pairs", "model", "planted", "fuzzing", "release")
+NAMES = ("kills", "faults", "failpoints", "model", "planted", "fuzzing", "release")
 
 
 def main(arguments: list[str]) -> int:

@@ -88,21 +88,8 @@ PROOFS = (
         r"histories on|passed|failed",
         {**_NIGHTLY, "HANDRAISE_PROOF_HISTORIES": "10000"},
     ),
-    Proof(
-        "comparison",
-        "1,000,000 random operations, the same results on four kinds of desk",
-        "pytest -m proof -s tests/chaos/test_differential.py",
-        r"operations|passed|failed",
-        {**_NIGHTLY, "HANDRAISE_PROOF_OPERATIONS": "250000"},
-    ),
     Proof("model", "10,000,000 distinct states", "python -m chaos model --full", r"states"),
     Proof("mistakes", "every mistake in the model found", "python -m chaos model --mistakes", r"found|FOUND"),
-    Proof(
-        "pairs",
-        "every two transitions, in all orders or the 200 with the fewest changes of turn",
-        "python -m chaos pairs",
-        r"interleavings|violations",
-    ),
     Proof(
         "requests",
         "100,000 fuzzed HTTP requests, none answered by 5xx",

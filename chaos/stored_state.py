@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
@@ -14,11 +15,13 @@ import asyncpg
 from chaos.history import seen
 from chaos.history_checker import Stored
 from handraise import Question
+from handraise.desk.store_checks import check_store
 from handraise.desk_factory import open_backend
-from handraise.ports import Backend, Filter
+from handraise.ports import Backend
 from handraise.questions import Ref
 
 _PAGE = 500
+_EVERY = 1_000_000
 _TRACES = (
     "select id from {0}questions where workspace = {1}",
     "select distinct question_id from {0}events where workspace = {1} and question_id <> ''",
@@ -38,15 +41,18 @@ async def stored_questions(address: str, workspace: str) -> list[Stored]:
 
 async def stored_in(backend: Backend, address: str, workspace: str) -> list[Stored]:
     """The same of a store that is open already."""
-    listed = await _listed(backend, workspace)
+    broken: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    checked = await check_store(backend, workspace, limit=_EVERY, nothing_erased=True)
+    for each in checked.violations:
+        broken[each.question_id].append((each.rule, each.text))
     told = {each.recipient for each in await backend.outbox.addresses(workspace)}
     ids = {row[0] for each in _TRACES for row in await _rows(address, each, workspace)}
-    refs = [Ref(workspace, each) for each in sorted(ids | listed)]
+    refs = [Ref(workspace, each) for each in sorted(ids | broken.keys())]
     stored: list[Stored] = []
     for page in (refs[start : start + _PAGE] for start in range(0, len(refs), _PAGE)):
         stored += await asyncio.gather(
             *(
-                _stored(backend, ref, question, listed=ref.id in listed, told=told)
+                _stored(backend, ref, question, broken=broken.get(ref.id, ()), told=told)
                 for ref, question in zip(page, await backend.store.read(page), strict=True)
             )
         )
@@ -86,22 +92,17 @@ async def _rows(address: str, sql: str, workspace: str) -> Sequence[Sequence[Any
         await connection.close()
 
 
-async def _listed(backend: Backend, workspace: str) -> set[str]:
-    listed: set[str] = set()
-    after = None
-    everything = Filter(workspace=workspace, conversation=None, recipient=None, asker=None)
-    while page := await backend.store.pending(everything, after=after, limit=_PAGE):
-        after = page[-1].id
-        listed.update(question.id for question in page)
-    return listed
-
-
 async def _stored(
-    backend: Backend, ref: Ref, question: Question | None, *, listed: bool, told: set[str]
+    backend: Backend,
+    ref: Ref,
+    question: Question | None,
+    *,
+    broken: Sequence[tuple[str, str]],
+    told: set[str],
 ) -> Stored:
     logged = [(event.kind.value, event.by) for event in await backend.store.history(ref)]
     if question is None:
-        return Stored(f"no row of {ref.id}", ref.id, "missing", events=logged, listed=listed)
+        return Stored(f"no row of {ref.id}", ref.id, "missing", events=logged, broken=broken)
     deliveries = await backend.outbox.deliveries(question.ref)
     return Stored(
         key=question.key or ref.id,
@@ -110,12 +111,9 @@ async def _stored(
         outcome=seen(question.outcome),
         quorum=question.quorum,
         ends=question.expires_at is not None,
-        attempts=question.attempts,
         voters=[vote.by for vote in question.votes],
         consumed=question.consumed_at is not None,
-        reported=question.report is not None,
-        thread=question.thread,
-        listed=listed,
+        broken=broken,
         told=not told.isdisjoint(question.audience or ["*"]),
         events=logged,
         deliveries=[(each.id, each.status.value, each.due_at is not None) for each in deliveries],

@@ -130,7 +130,7 @@ RowsOf(st, q, row) ==
 Kept(q) == q :> [r |-> stored[q], events |-> <<>>]
 
 \* A new question follows the first of its topic, if there is one. (There is one asker here, who makes one call at a time.
-\* Two who ask about one topic at the same time: see chaos/pairs.)
+\* Two who ask about one topic at the same time: see tests/stateful/every_verb.py.)
 Posted(q, old) == [Fresh EXCEPT !.follows = IF q \in Topic THEN FirstOf(stored) ELSE "", !.replaces = old]
 
 RowsOfPost(q) ==

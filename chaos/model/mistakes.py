@@ -99,8 +99,8 @@ MISTAKES = {
     "silence is consent": Mistake(
         (
             Change(
-                '[later EXCEPT !.status = "expired", !.how = "clock"]',
-                '[later EXCEPT !.status = "answered", !.how = "clock", !.value = "approve"]',
+                '[r EXCEPT !.status = "expired", !.how = "clock"]',
+                '[r EXCEPT !.status = "answered", !.how = "clock", !.value = "approve"]',
                 "Lifecycle",
             ),
         ),

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,6 @@ _BROKEN = (
     re.compile(r"Error: Invariant (\w+) is violated"),
     re.compile(r"Error: Action property (\w+) is violated"),
     re.compile(r"Error: (Temporal properties were violated)"),
-    re.compile(r"Error: (Deadlock reached)"),
 )
 
 
@@ -52,11 +51,9 @@ def check(
     config: str,
     *,
     changes: Sequence[Change] = (),
-    extra: Mapping[str, str] | None = None,
-    deadlocks: bool = False,
     workers: int = 2,
 ) -> Checked:
-    """Check a module with a configuration, with changes to the modules and with further ones.
+    """Check a module with a configuration, with changes to the modules.
 
     If TLC cannot run, or the module is invalid, it raises `RuntimeError`: that is not a result.
     """
@@ -70,12 +67,10 @@ def check(
             if text.count(change.old) != 1:
                 raise RuntimeError(f"{change.old!r} is there {text.count(change.old)} times, not once")
             file.write_text(text.replace(change.old, change.new))
-        for name, text in (extra or {}).items():
-            (place / f"{name}.tla").write_text(text)
         command = [
             _java(), "-XX:+UseParallelGC", "-Xmx3g", f"-Djava.io.tmpdir={place}", "-cp", str(_jar()), "tlc2.TLC",
             "-workers", str(workers), "-metadir", str(place / "states"), "-config", f"{config}.cfg",
-            *([] if deadlocks else ["-deadlock"]), f"{module}.tla",
+            "-deadlock", f"{module}.tla",
         ]  # fmt: skip
         began = time.monotonic()
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)

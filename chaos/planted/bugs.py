@@ -79,6 +79,21 @@ _STANDING_ANSWERS = (
     ),
 )
 
+_SWEEP = """\
+    for update of q skip locked
+),
+moved as (
+    update handraise.questions as q
+    set steps_taken = q.steps_taken + (step ->> 'do' not in ('expire', 'default'))::int,
+        status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
+        settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
+        outcome = case when step ->> 'do' in ('expire', 'default') then coalesce(step ->> 'record', '{}')::json end,
+        stepped_at = case when step ->> 'do' in ('expire', 'default') then q.stepped_at
+            else coalesce(:now::timestamptz, now()) end
+    from due
+    where q.workspace = due.workspace and q.id = due.id and q.status = 'pending'
+        and q.steps_taken = due.steps_taken
+"""
 _RACES = (
     Bug(
         "check-then-act",
@@ -111,6 +126,26 @@ _RACES = (
         "status = 'answered' and consumed_at is null\n    and taken_back_at is null and asker = :actor",
         "status = 'answered'\n    and taken_back_at is null and asker = :actor",
         (f"{ON_SQLITE}::test_an_approved_action_is_given_out_once",),
+    ),
+    Bug(
+        "consume-twice-on-postgres",
+        "the same on PostgreSQL",
+        f"{_POSTGRES}/statements.sql",
+        "questions.id = :id and status = 'answered' and consumed_at is null\n",
+        "questions.id = :id and status = 'answered'\n",
+        (f"{ON_POSTGRES}::test_of_racing_consumers_one_gets_the_action",),
+    ),
+    Bug(
+        "sweep-over-an-answer",
+        "a sweep ends what was answered since it looked",
+        f"{_POSTGRES}/statements.sql",
+        _SWEEP,
+        _SWEEP.replace("    for update of q skip locked\n", "").replace(
+            " and q.status = 'pending'\n        and q.steps_taken = due.steps_taken\n", "\n"
+        ),
+        (
+            "tests/chaos/test_races.py::test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_each",
+        ),
     ),
     Bug(
         "used-after-taken-back",

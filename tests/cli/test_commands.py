@@ -383,12 +383,15 @@ def test_migrate_says_what_it_did(file: str, tmp_path: Path) -> None:
 
 def test_doctor_says_which_question_is_in_nobodys_inbox(file: str, tmp_path: Path) -> None:
     assert handraise("ask", "Deploy?", "--confirm", url=file).returncode == 7
-    assert "1 pending, each in somebody's inbox" in handraise("doctor", url=file).stdout
+    assert "1 looked at, 1 of them pending: all as they should be" in handraise("doctor", url=file).stdout
     with closing(sqlite3.connect(tmp_path / "questions.db")) as connection, connection:
         connection.execute("update questions set follows = 'gone'")
     looked = handraise("doctor", url=file)
     assert looked.returncode == 78
-    assert "In nobody's inbox: 1 pending, such as" in looked.stderr
+    assert (
+        "is pending in nobody's inbox, and no time will change that. Put it back, or withdraw it"
+        in looked.stderr
+    )
 
 
 def test_doctor_warns_while_nobody_can_approve_what_is_of_high_risk(file: str) -> None:

@@ -44,3 +44,11 @@ async def test_the_last_one_who_is_there_is_refused(
     with pytest.raises(CannotShare, match="nobody else has this in their inbox"):
         await desk.set_aside(question.id, by=last)
     assert [each.person for each in (await desk.get(question.id)).aside] == list(away)
+
+
+async def test_it_is_not_handed_over_to_a_group_of_which_nobody_has_it(desk: Desk) -> None:
+    question = await desk.post("Which one?", recipients=["ana"])
+    await desk.hand_over(question.id, ["bo"], by="ana")
+    with pytest.raises(CannotShare, match="nobody else has this in their inbox"):
+        await desk.hand_over(question.id, ["group:ops"], by="bo")
+    assert [each.person for each in (await desk.get(question.id)).aside] == ["ana"]

@@ -24,6 +24,7 @@ from handraise import Approval, Desk, HandraiseError, InvalidAnswer, Question, S
 from handraise.desk.blocking_desk import LoopThread
 from handraise.model.provenance import Provenance
 from handraise.model.timelines import Escalation
+from handraise.ports import Backend
 from handraise.questions import QuestionOptions
 from handraise.testing import ManualClock
 from tests.stateful.reference import RETURNED, Asked, Reference
@@ -48,6 +49,12 @@ class Subject:
     clock: ManualClock
     loop: LoopThread
     patience: float
+    backend: Backend
+    """The store behind the desk."""
+    desks: tuple[Desk, ...]
+    """All desks on the store; this one is among them."""
+    has_groups: bool
+    """Whether a workspace can have people and groups that no call names: at a server, each call says its person's groups."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run(work)

@@ -24,12 +24,12 @@ from handraise.cli.exit_codes import MISCONFIGURED, UNAVAILABLE, CommandError
 from handraise.cli.terminal_output import show_facts, when
 from handraise.desk.rule_suspensions import suspended_rules
 from handraise.desk.sealer import BrokenChain, Sealer
+from handraise.desk.store_checks import check_store
 from handraise.desk_factory import default_address, open_backend, without_secrets
-from handraise.model.agreement import is_stranded
 from handraise.model.errors import SchemaMismatch, UnsafeStore
 from handraise.model.questions import Ref
 from handraise.model.visible import visible_line
-from handraise.ports import Backend, Filter
+from handraise.ports import Backend
 from handraise.server import ServerSettings
 from handraise.server.extras_check import missing_extras
 from handraise.server.high_risk_approvers import high_risk_approvers
@@ -40,7 +40,8 @@ _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0
 _HEADS_AT_ONCE = 1_000
 _PEOPLE_AT_ONCE = 100_000
-_QUESTIONS_AT_ONCE = 500
+_QUESTIONS_CHECKED = 5_000
+_VIOLATIONS_SHOWN = 10
 _DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL bypasses it."
 _DEAF_BUS = "Is NATS running at HANDRAISE_BUS?"
 
@@ -96,7 +97,7 @@ def doctor(
 
     Changes nothing. Ends with 78 if the schema is missing or not what this release needs, if a package is not installed
     that the settings need, or if a server would refuse its settings, to run on the store or to sign its audit trail, or
-    could not seal it, or if a pending question of the workspace is in nobody's inbox.
+    could not seal it, or if questions of the workspace are not as they should be, such as one that is in nobody's inbox.
     With --server, ends with 69 if something else that a server needs does not work.
     """
     settings = settings_with()
@@ -152,7 +153,7 @@ async def _examine(settings: ServerSettings) -> str | None:
             durability = await backend.store.durability()
             audit, broken = await _audit(settings, backend)
             sealing, failed = await _sealing(backend)
-            pending, stranded = await _visible(settings, backend)
+            questions, wrong = await _questions(settings, backend)
             suspended = await _suspended(settings, backend)
             high_risk = await _high_risk(settings, backend)
     except UnsafeStore as error:
@@ -162,7 +163,7 @@ async def _examine(settings: ServerSettings) -> str | None:
                 durability = await backend.store.durability()
                 audit, broken = await _audit(settings, backend)
                 sealing, failed = await _sealing(backend)
-                pending, stranded = await _visible(settings, backend)
+                questions, wrong = await _questions(settings, backend)
                 suspended = await _suspended(settings, backend)
                 high_risk = await _high_risk(settings, backend)
         except UnsafeStore:
@@ -177,13 +178,13 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Listener  ", await _listener(settings)),
             ("Audit     ", audit),
             ("Sealing   ", sealing),
-            ("Pending   ", pending),
+            ("Questions ", questions),
             *[("Suspended ", each) for each in suspended],
             *[("High risk ", each) for each in high_risk],
             *[("Witness   ", each) for each in await _witnesses(settings)],
         ]
     )
-    return trouble or broken or failed or stranded
+    return trouble or broken or failed or wrong
 
 
 async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
@@ -223,32 +224,20 @@ async def _sealing(backend: Backend) -> tuple[str, str | None]:
     return f"IMPOSSIBLE in {len(sealer.failed)} workspaces", failed
 
 
-async def _visible(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
-    """How many questions of the workspace are pending, and which of them are in nobody's inbox for ever, or None."""
-    workspace, number, stranded, after = settings.workspace, 0, list[str](), None
-    gone = await backend.directory.disabled_people(workspace)
-    groups = {
-        name: set(people) - gone for name, people in (await backend.directory.groups(workspace)).items()
-    }
-    people = await backend.directory.people(workspace, after=None, limit=_PEOPLE_AT_ONCE)
-    everybody = {each.id for each in people} - gone if 0 < len(people) < _PEOPLE_AT_ONCE else None
-    while page := await backend.store.pending(
-        Filter(workspace=workspace), after=after, limit=_QUESTIONS_AT_ONCE
-    ):
-        after, number = page[-1].id, number + len(page)
-        leaders = {each.follows for each in page if each.follows is not None}
-        read = await backend.store.read([Ref(workspace, each) for each in sorted(leaders)])
-        followed = {each.id: each for each in read if each is not None}
-        stranded += [
-            each.id for each in page if is_stranded(each, followed.get(each.follows or ""), groups, everybody)
-        ]
-    if not stranded:
-        return f"{number} pending, each in somebody's inbox or with a time at which something happens", None
-    trouble = (
-        f"In nobody's inbox: {len(stranded)} pending, such as {stranded[0]}. Put it back, or withdraw it: "
-        f"handraise withdraw {stranded[0]}"
-    )
-    return f"{number} pending, {len(stranded)} of them IN NOBODY'S INBOX", trouble
+async def _questions(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
+    """How many questions of the workspace were checked, and what is wrong with them, or None."""
+    checked = await check_store(backend, settings.workspace, limit=_QUESTIONS_CHECKED)
+    looked_at = f"{checked.looked_at} looked at, {checked.pending} of them pending"
+    if not checked.is_complete:
+        looked_at += f" (at most {_QUESTIONS_CHECKED} pending ones and the newest {_QUESTIONS_CHECKED})"
+    if not checked.violations:
+        return f"{looked_at}: all as they should be", None
+    sentences = [
+        visible_line(f"The question {each}. {each.advice}") for each in checked.violations[:_VIOLATIONS_SHOWN]
+    ]
+    if more := len(checked.violations) - len(sentences):
+        sentences.append(f"{more} more such sentences are not shown.")
+    return f"{looked_at}: {len(checked.violations)} things are WRONG", "\n".join(sentences)
 
 
 async def _suspended(settings: ServerSettings, backend: Backend) -> list[str]:

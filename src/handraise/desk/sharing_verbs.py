@@ -8,7 +8,15 @@ from datetime import datetime
 from handraise.desk.question_access import QuestionAccess
 from handraise.model.errors import CannotShare
 from handraise.model.evidence import check_may_widen
-from handraise.model.lifecycle import bring_in_move, put_back_move, set_aside_move, take_move, with_aside
+from handraise.model.lifecycle import (
+    Move,
+    bring_in_move,
+    put_back_move,
+    set_aside_move,
+    take_move,
+    with_aside,
+    with_people,
+)
 from handraise.model.people import GROUP, Responder
 from handraise.model.provenance import UNKNOWN, Provenance, check_provenance, check_texts
 from handraise.model.questions import Question
@@ -85,7 +93,10 @@ class SharingVerbs(QuestionAccess):
             reason=reason,
             provenance=provenance or UNKNOWN,
         )
-        return await self._move(move)
+        if not leave:
+            return await self._move(move)
+        handed = with_aside(with_people(question, move.to), responder.id)
+        return await self._leave(move, handed, provenance or UNKNOWN)
 
     async def set_aside(
         self,
@@ -101,13 +112,17 @@ class SharingVerbs(QuestionAccess):
         move = set_aside_move(question, responder, until=until, provenance=provenance or UNKNOWN)
         if until is not None:
             return await self._move(move)
-        people = await self._people_asked(question)
-        check_left(with_aside(question, responder.id), *people)
+        return await self._leave(move, with_aside(question, responder.id), provenance or UNKNOWN)
+
+    async def _leave(self, move: Move, after: Question, provenance: Provenance) -> Question:
+        """Make a move after which a person does not have a question any more, if somebody else has it then."""
+        people = await self._people_asked(after)
+        check_left(after, *people)
         moved = await self._move(move)
         try:
             check_left(moved, *people)  # another one may have done the same meanwhile
         except CannotShare:
-            await self._move(put_back_move(moved, responder, provenance=provenance or UNKNOWN))
+            await self._move(put_back_move(moved, move.responder, provenance=provenance))
             raise
         return moved
 

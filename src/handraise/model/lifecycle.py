@@ -426,11 +426,11 @@ def _released(question: Question, move: Move, now: datetime) -> tuple[Question, 
 
 
 def _brought_in(question: Question, move: Move, _: datetime) -> tuple[Question, EventKind]:
-    return _with_people(question, move.to), EventKind.BROUGHT_IN
+    return with_people(question, move.to), EventKind.BROUGHT_IN
 
 
 def _handed_over(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind]:
-    left, _ = _set_aside(_with_people(question, move.to), move, now)
+    left, _ = _set_aside(with_people(question, move.to), move, now)
     is_taker = question.taken_by == move.by
     return replace(
         left,
@@ -460,7 +460,7 @@ def _put_back(question: Question, move: Move, _: datetime) -> tuple[Question, Ev
     )
 
 
-def _with_people(question: Question, people: Sequence[str]) -> Question:
+def with_people(question: Question, people: Sequence[str]) -> Question:
     """The question with these people added. Those who had set it aside have it in their inbox again."""
     return replace(
         question,

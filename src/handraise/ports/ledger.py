@@ -9,6 +9,7 @@ from typing import Protocol
 
 from handraise.model.json_values import Json
 from handraise.model.seals import HeadMark, Hold, Removal, Rule, Seal
+from handraise.model.store_invariants import InboxRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +132,12 @@ class Ledger(Protocol):
 
     async def holds(self, workspace: str) -> Sequence[Hold]:
         """Every hold of a workspace, by name."""
+        ...
+
+    async def newest_questions(self, workspace: str, *, before: str | None, limit: int) -> Sequence[str]:
+        """The ids of questions, the newest first, also those that are only in an inbox; for a check of the store."""
+        ...
+
+    async def inbox_rows(self, workspace: str, question_ids: Collection[str]) -> Sequence[InboxRow]:
+        """The places of questions in the inboxes; for a check of the store."""
         ...

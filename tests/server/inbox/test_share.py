@@ -162,7 +162,7 @@ class TestBringingIn:
         workspace: str,
         typed: str,
     ) -> None:
-        await issuer.person(workspace, "bob", role=Role.MEMBER)
+        await issuer.person(workspace, Responder("bob", frozenset({"ops"})), role=Role.MEMBER)
         await ctx.directory.put_person(workspace, "ben", name="Ben Okafor", email=None, role=Role.MEMBER)
         question = await desk.post("Refund?", form=REFUND, recipients=["ann"])
         assert (await press(ann, question, "hand over", people=typed)).status_code == 303

@@ -18,11 +18,13 @@ from handraise.backends.sql.rows import (
     instant,
     span,
     stored_hold,
+    stored_inbox_row,
     stored_removal,
     stored_seal,
 )
 from handraise.model.json_values import Json
 from handraise.model.seals import SALT, Hold, Removal, Rule, Seal, rule_change
+from handraise.model.store_invariants import InboxRow
 from handraise.model.workspace_events import Change, hold_lifted, hold_placed, person_erased
 from handraise.ports import Head
 
@@ -128,6 +130,16 @@ class SqlLedger:
     async def holds(self, workspace: str) -> Sequence[Hold]:
         """What is held; see the port."""
         return [stored_hold(row) for row in await self._executor.fetch(workspace, "holds")]
+
+    async def newest_questions(self, workspace: str, *, before: str | None, limit: int) -> Sequence[str]:
+        """The newest questions; see the port."""
+        rows = await self._executor.fetch(workspace, "newest_questions", before=before, limit=limit)
+        return [row["id"] for row in rows]
+
+    async def inbox_rows(self, workspace: str, question_ids: Collection[str]) -> Sequence[InboxRow]:
+        """Places in the inboxes; see the port."""
+        rows = await self._executor.fetch(workspace, "inbox_rows", ids=sorted(question_ids))
+        return [stored_inbox_row(row) for row in rows]
 
 
 def head_of(rows: Sequence[Row]) -> Head:

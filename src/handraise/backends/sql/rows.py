@@ -41,6 +41,7 @@ from handraise.model.seals import Hold, Removal, Seal
 from handraise.model.standing_answers import StandingAnswer
 from handraise.model.statistics import Ending
 from handraise.model.stops import Stop
+from handraise.model.store_invariants import InboxRow
 from handraise.model.timelines import Step, steps_from_json
 from handraise.model.urgency import rank_at
 from handraise.model.working_hours import WorkingHours
@@ -172,6 +173,7 @@ stored_entry = row_reader(OutboxEntry)
 stored_event = row_reader(Event, by="actor", cursor=None)
 stored_grant = row_reader(Grant)
 stored_hold = row_reader(Hold, by="actor")
+stored_inbox_row = row_reader(InboxRow)
 stored_key = row_reader(AgentKey)
 stored_link = row_reader(Link)
 stored_passkey = row_reader(Passkey)

@@ -66,3 +66,37 @@ select workspace, name, question_id, reason, since, actor
 from handraise.holds
 where workspace = :workspace
 order by name;
+
+-- name: newest_questions
+-- The ids of the newest questions before one, and of what the inbox says is a question.
+select id
+from (
+    select *
+    from (
+        select q.id
+        from handraise.questions as q
+        where q.workspace = :workspace and (:before::text is null or q.id < :before::text)
+        order by q.id desc
+        limit :limit
+    ) as asked
+    union
+    select *
+    from (
+        select distinct i.question_id
+        from handraise.inbox as i
+        where i.workspace = :workspace and (:before::text is null or i.question_id < :before::text)
+        order by i.question_id desc
+        limit :limit
+    ) as placed
+) as newest
+order by id desc
+limit :limit;
+
+-- name: inbox_rows
+-- The places of questions in the inboxes.
+select
+    question_id, recipient, main, open, step, due_at, unheard_at, urgency, topic_key, follows, asker, conversation, kind, tool,
+    takes_votes, aside, taken_by, taken_until
+from handraise.inbox
+where workspace = :workspace and question_id ${in(:ids::text[])}
+order by question_id, recipient;
