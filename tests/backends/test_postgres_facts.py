@@ -167,6 +167,23 @@ async def test_what_was_changed_while_a_decision_waited_for_its_question_is_seen
     assert not (is_acknowledged and is_settled), "what was acknowledged before was overlooked"
 
 
+@promise("P11")
+async def test_who_leaves_a_group_while_the_lock_on_it_is_waited_for_has_left(
+    opened: tuple[Backend, Desk, str], postgres: str
+) -> None:
+    vote, holder, workspace = await by_vote(*opened), await asyncpg.connect(postgres), opened[2]
+    async with asyncio.timeout(3 * SOON):
+        leaving = holder.transaction()
+        await leaving.start()
+        await holder.execute("select pg_advisory_xact_lock(handraise.group_lock($1, 'ops'))", workspace)
+        voting = asyncio.ensure_future(vote())
+        await _blocked(holder)
+        await holder.execute("delete from handraise.members where workspace = $1", workspace)
+        await leaving.commit()
+        assert (await voting).outcome is None, "a vote that meets no need settles nothing"
+    await holder.close()
+
+
 async def _blocked(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Return once somebody waits for a lock."""
     waiting = "select count(*) from pg_locks where not granted"

@@ -13,10 +13,12 @@ import pytest
 
 from handraise.backends.postgres.transaction import STATEMENTS as POSTGRES
 from handraise.backends.sql import directory, executor, ledger, outbox
+from handraise.backends.sql.decided_changes import rounds_of
 from handraise.backends.sql.rows import NOT_STORED, Row, stored_question
 from handraise.backends.sqlite import open_sqlite
 from handraise.backends.sqlite.statements import PARTS
 from handraise.backends.sqlite.statements import STATEMENTS as SQLITE
+from handraise.model.questions import Ref
 from handraise.questions import Draft, Question
 from tests.client.test_records import FULL
 
@@ -143,3 +145,9 @@ def test_a_row_without_a_column_is_no_question() -> None:
     }
     with pytest.raises(KeyError, match="trace"):
         stored_question(row)
+
+
+def test_questions_are_locked_in_one_order_and_each_once_in_a_round() -> None:
+    c, a, b = (Ref("w", each) for each in "cab")
+    assert rounds_of([(c,), (a,), (c,), (b, a)]) == [[1, 0], [3, 2]]
+    assert rounds_of([]) == []
