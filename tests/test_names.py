@@ -38,11 +38,10 @@ SHARED = {
     },
     "the same part of two SQL backends": {
         "connections",
-        "copy_end",
-        "copy_note",
         "durability",
         "executor",
         "search_index",
+        "workspace_tables",
     },
     "the same part of each chat service": {
         "api",

@@ -726,7 +726,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
         }
     ),
     "it writes the search index only, which follows the events and is made again from them": frozenset(
-        {"put_in_index_2", "put_in_index_3", "note_indexed", "unindex", "unindex_2", "merge_index"}
+        {"put_in_index", "put_in_index_2", "put_in_index_3", "note_indexed", "unindex", "merge_index"}
     ),
     "it only reads; `consume` decides again when the receipt is used": frozenset({"find_usable"}),
     "it says that somebody waits; one that is lost is followed by the next, and the contract has what they decide": frozenset(

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NoReturn, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from handraise.backends.sql.store_copy import CopyEnd
+from handraise.backends.sql.workspace_transfer import WorkspaceTables
 from handraise.desk.attachment_store import AttachmentStore
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
@@ -460,23 +460,25 @@ def _backend_at(
 
 
 @asynccontextmanager
-async def open_copy_end(address: str, *, may_create: bool) -> AsyncIterator[CopyEnd]:
-    """The store at an address as one end of a copy, open for nobody else; it is only made if it may be."""
+async def open_tables(address: str, workspace: str, *, may_write: bool) -> AsyncIterator[WorkspaceTables]:
+    """The tables of a store, to export or import a workspace. A file is only made if they may be written to."""
     scheme, _, rest = address.partition(":")
     if scheme == "sqlite" and rest.startswith("///") and rest != "///":
-        from handraise.backends.sqlite.copy_end import open_sqlite_copy  # noqa: PLC0415 -- only what is needed
-
-        async with open_sqlite_copy(_sqlite_file(address), may_create=may_create) as file:
-            yield file
-    elif scheme in ("postgresql", "postgres"):
-        from handraise.backends.postgres.copy_end import (  # noqa: PLC0415 -- asyncpg is an extra
-            open_postgres_copy,
+        from handraise.backends.sqlite.workspace_tables import (  # noqa: PLC0415 -- only what is needed
+            open_sqlite_tables,
         )
 
-        async with open_postgres_copy(address, may_create=may_create) as database:
+        async with open_sqlite_tables(_sqlite_file(address), workspace, may_create=may_write) as file:
+            yield file
+    elif scheme in ("postgresql", "postgres"):
+        from handraise.backends.postgres.workspace_tables import (  # noqa: PLC0415 -- asyncpg is an extra
+            open_postgres_tables,
+        )
+
+        async with open_postgres_tables(address, workspace, may_write=may_write) as database:
             yield database
     else:
-        raise UnknownAddress(address, use="A copy is between sqlite:///file.db and postgresql://….")
+        raise UnknownAddress(address, use="A workspace is in sqlite:///file.db or postgresql://….")
 
 
 def _sqlite_file(address: str) -> Path:

@@ -219,7 +219,6 @@ async def test_every_table_has_a_workspace_for_row_level_security(
         "listeners",
         "archive_hand",
         "numbering",
-        "store_copy",
     }
 
 

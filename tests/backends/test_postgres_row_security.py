@@ -40,7 +40,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 STATEMENTS = load_statements("handraise.backends.postgres")
 RIGHTS = {
     "migrations": {"SELECT"},
-    "store_copy": {"SELECT"},
+    "imports": {"SELECT"},
     "listeners": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "questions": {"SELECT", "INSERT", "UPDATE"},
     "archive": {"SELECT", "UPDATE"},

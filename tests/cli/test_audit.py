@@ -224,14 +224,14 @@ def test_who_is_erased_leaves_no_byte_and_a_chain_that_is_good(
     url: str, workspace: str, tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Some builds of SQLite overwrite what is deleted by themselves; most do not.
-    connect = connections._connect  # noqa: SLF001 -- there is no other way to be such a build
+    connect = connections.connect
 
     def connected(path: Path) -> sqlite3.Connection:
         connection = connect(path)
         connection.execute("pragma secure_delete = off")
         return connection
 
-    monkeypatch.setattr(connections, "_connect", connected)
+    monkeypatch.setattr(connections, "connect", connected)
     asyncio.run(fill(url, workspace))
     asyncio.run(asked_and_answered(url, workspace, "bob", "Something else?"))
     file, public = tmp_path / "trail.jsonl", f"{key}.pub"

@@ -61,7 +61,7 @@ def test_the_name_of_a_file_says_its_format_and_all_have_the_same_answers(
 ) -> None:
     files = {kind: tmp_path / f"answers.{kind}" for kind in ("jsonl", "csv", "parquet")}
     for file in files.values():
-        done = handraise("export", str(file), url=url)
+        done = handraise("export", "answers", str(file), url=url)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == f"5 settled questions are in {file}.\n"
         assert file.stat().st_mode & 0o077 == 0, "others could read all questions and answers"
@@ -97,13 +97,13 @@ def test_the_name_of_a_file_says_its_format_and_all_have_the_same_answers(
 
 def test_a_file_of_another_format_is_refused_and_not_made(url: str, ids: list[str], tmp_path: Path) -> None:
     del ids
-    refused = handraise("export", str(tmp_path / "k2.xlsx"), url=url)
+    refused = handraise("export", "answers", str(tmp_path / "k2.xlsx"), url=url)
     assert (refused.returncode, "There is no export as .xlsx" in refused.stderr) == (2, True)
     assert list(tmp_path.glob("k2*")) == []
 
 
 def test_without_a_file_records_go_to_stdout(url: str, ids: list[str]) -> None:
-    done = process("export", "--since", "1h", url=url)
+    done = process("export", "answers", "--since", "1h", url=url)
     assert (done.returncode, done.stderr) == (0, "")
     assert [each["id"] for each in exported(done.stdout)] == ids
 
@@ -112,11 +112,12 @@ def test_an_export_of_a_time_or_of_another_workspace(url: str, ids: list[str], t
     file = tmp_path / "answers.csv"
     for line in (("--until", "2020-01-01"), ("-w", "other")):
         assert (
-            handraise("export", str(file), *line, url=url).stdout == f"0 settled questions are in {file}.\n"
+            handraise("export", "answers", str(file), *line, url=url).stdout
+            == f"0 settled questions are in {file}.\n"
         )
         assert file.read_text().splitlines() == [",".join(FIELDS)]
         file.unlink()
-    assert handraise("export", str(file), "--since", "soon", url=url).returncode == 2
+    assert handraise("export", "answers", str(file), "--since", "soon", url=url).returncode == 2
     assert not file.exists()
     assert len(ids) == 5
 
@@ -133,15 +134,23 @@ def test_at_a_server_a_key_that_only_reads_exports_the_same_and_others_are_refus
     with serving(url, tmp_path) as server:
         for kind in ("jsonl", "csv", "parquet"):
             there, here = tmp_path / f"there.{kind}", tmp_path / f"here.{kind}"
-            done = handraise("export", str(there), url=server.address, key=keys["reads"])
+            done = handraise("export", "answers", str(there), url=server.address, key=keys["reads"])
             assert (done.returncode, done.stderr) == (0, "")
-            assert handraise("export", str(here), url=url).returncode == 0
+            assert handraise("export", "answers", str(here), url=url).returncode == 0
             assert there.read_bytes() == here.read_bytes()
-        asking = handraise("export", str(tmp_path / "no.jsonl"), url=server.address, key=keys["asks"])
+        asking = handraise(
+            "export", "answers", str(tmp_path / "no.jsonl"), url=server.address, key=keys["asks"]
+        )
         assert asking.returncode == 1
         assert "only people may do this" in asking.stderr
         elsewhere = handraise(
-            "export", str(tmp_path / "no.jsonl"), "-w", "other", url=server.address, key=keys["reads"]
+            "export",
+            "answers",
+            str(tmp_path / "no.jsonl"),
+            "-w",
+            "other",
+            url=server.address,
+            key=keys["reads"],
         )
         assert elsewhere.returncode == 1
     assert not (tmp_path / "no.jsonl").exists()
@@ -151,7 +160,7 @@ def test_at_a_server_a_key_that_only_reads_exports_the_same_and_others_are_refus
 def test_a_file_that_exists_is_left_as_it_is(url: str, ids: list[str], tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text("mine")
-    done = handraise("export", str(file), url=url)
+    done = handraise("export", "answers", str(file), url=url)
     assert (done.returncode, file.read_text()) == (1, "mine")
     assert len(ids) == 5
 
@@ -172,7 +181,7 @@ def test_an_export_that_fails_on_its_way_leaves_no_file(
     monkeypatch.setattr(SqliteStore, "settled_rows", stumbling)
     folder = tmp_path / "out"
     folder.mkdir()
-    done = handraise("export", str(folder / "answers.jsonl"), url=url)
+    done = handraise("export", "answers", str(folder / "answers.jsonl"), url=url)
     assert done.returncode == 69
     assert any(page.rows for page in pages)
     assert list(folder.iterdir()) == []
@@ -190,7 +199,7 @@ def test_a_response_that_was_cut_off_leaves_no_file(tmp_path: Path, end: str) ->
     folder.mkdir()
     with answering(f"{head}{body}{end}".encode()) as address:
         key = "hrr_mrswmylvnr2a_" + "A" * 43
-        done = handraise("export", str(folder / "answers.jsonl"), url=address, key=key)
+        done = handraise("export", "answers", str(folder / "answers.jsonl"), url=address, key=key)
     assert (done.returncode, list(folder.iterdir())) == (69, []), done
 
 

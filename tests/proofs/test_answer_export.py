@@ -58,7 +58,7 @@ async def fill(address: str) -> None:
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_a_million_answers_are_exported_in_a_minute(url: str, tmp_path: Path, kind: str) -> None:
     file = tmp_path / f"answers.{kind}"
-    seconds, worked, megabytes = measured(url, "export", str(file))
+    seconds, worked, megabytes = measured(url, "export", "answers", str(file))
     print(
         f"\n{ANSWERS:,} answers as {kind} in {seconds:.1f} s, {worked:.1f} s of processor, {megabytes:.0f} MB at most",
         end="",
@@ -76,7 +76,7 @@ def test_at_a_server_they_take_no_more_memory(url: str, tmp_path: Path) -> None:
     with serving(url, tmp_path) as server:
         before = resident(server.process.pid)
         file = tmp_path / "answers.jsonl"
-        seconds, _, megabytes = measured(server.address, "export", str(file), key=key)
+        seconds, _, megabytes = measured(server.address, "export", "answers", str(file), key=key)
         grown = resident(server.process.pid, "VmHWM") - before
     print(
         f"\n{ANSWERS:,} answers over HTTP in {seconds:.1f} s, {megabytes:.0f} MB at most; the server grew by {grown:.0f} MB",
@@ -89,7 +89,7 @@ def test_at_a_server_they_take_no_more_memory(url: str, tmp_path: Path) -> None:
 
 def test_an_export_that_is_killed_leaves_no_file_that_looks_complete(url: str, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
-    command = [sys.executable, "-m", "handraise", "export", str(file)]
+    command = [sys.executable, "-m", "handraise", "export", "answers", str(file)]
     running = subprocess.Popen(command, env=environment(url), stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
     while not any(tmp_path.iterdir()) and time.monotonic() < until:

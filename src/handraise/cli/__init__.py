@@ -12,7 +12,6 @@ SERVER_COMMANDS = frozenset(
     {
         "apply",
         "audit",
-        "copy",
         "demo",
         "doctor",
         "erase",

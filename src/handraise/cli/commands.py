@@ -169,10 +169,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "export_config",
         "Write the configuration of a workspace as the file that `handraise apply` reads, without secrets.",
     ),
-    "export": (
-        "export_command",
-        "export",
-        "Write all settled questions with their answers as data, oldest first.",
+    "export": ("export_command", "app", "Export answers as data, or a whole workspace as a file."),
+    "import": (
+        "workspace_commands",
+        "import_file",
+        "Import a workspace into a store that does not have it.",
     ),
     "audit": (
         "audit_commands",
@@ -218,11 +219,6 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "migrate": ("store_commands", "migrate", "Upgrade the schema to this release."),
     "doctor": ("store_commands", "doctor", "Check the store and show what it promises."),
-    "copy": (
-        "copy_command",
-        "copy",
-        "Copy a whole store into an empty one, such as from SQLite to PostgreSQL, or back.",
-    ),
 }
 """For each command or group of commands: its module, its name there, and its line in the list of commands."""
 

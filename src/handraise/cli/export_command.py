@@ -1,4 +1,4 @@
-"""`handraise export`: the settled questions of a workspace and their answers, as data."""
+"""`handraise export answers`: the settled questions of a workspace and their answers, as data."""
 
 from __future__ import annotations
 
@@ -21,12 +21,19 @@ from handraise.cli.progress_bar import progress_bar
 from handraise.cli.question_commands import instant_of
 from handraise.cli.session import Workspace, is_server, session_at, store_address, workspace_on_store
 from handraise.cli.terminal_texts import shown
+from handraise.cli.workspace_commands import export_workspace
 from handraise.client.http_transport import HttpTransport
 from handraise.desk.answer_pages import answer_pages
 from handraise.desk_factory import open_backend
 from handraise.model.settled_rows import SettledRow
 from handraise.wire.answer_records import AnswerRecord, answer_record
 from handraise.wire.credentials import read_token
+
+app = typer.Typer(
+    help="Export answers as data, or a whole workspace as a file.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 class _Format(StrEnum):
@@ -46,7 +53,8 @@ class _Part(NamedTuple):
 _Parts: TypeAlias = AsyncGenerator[_Part, None]
 
 
-def export(
+@app.command()
+def answers(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="The file to write to; stdout if not given.")
     ] = None,
@@ -93,6 +101,9 @@ def export(
     if file:
         what = "1 settled question is" if number == 1 else f"{number:,} settled questions are"
         typer.echo(f"{what} in {shown(str(file))}.")
+
+
+app.command("workspace")(export_workspace)
 
 
 def _format(file: Path | None, kind: _Format | None) -> ExportFormat:

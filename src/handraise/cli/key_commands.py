@@ -144,7 +144,7 @@ def _use_of(*, read_only: bool, scim: bool, admin: bool) -> str:
             "HANDRAISE_URL, and run: handraise apply office.yaml"
         )
     if read_only:
-        return "Set it as HANDRAISE_KEY to read: handraise export, or handraise list --settled --json"
+        return "Set it as HANDRAISE_KEY to read: handraise export answers, or handraise list --settled --json"
     return "Give it to the agent as HANDRAISE_KEY, and the server's address as HANDRAISE_URL."
 
 

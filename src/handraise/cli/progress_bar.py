@@ -36,6 +36,21 @@ def progress_bar(label: str, begin: datetime | None, end: datetime) -> Iterator[
 
 
 @contextmanager
+def share_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show what is done of a whole; each call tells both. Without a terminal there is no bar."""
+    with count_bar(label, _STEPS) as advance:
+        done = 0
+
+        def show(part: int, whole: int) -> None:
+            nonlocal done
+            now = _STEPS * part // max(whole, 1)
+            advance(now - done)
+            done = now
+
+        yield show
+
+
+@contextmanager
 def count_bar(label: str, whole: int) -> Iterator[Callable[[int], None]]:
     """Show how many of `whole` things are done; each call tells how many more are. Without a terminal there is no bar."""
     if not sys.stderr.isatty():

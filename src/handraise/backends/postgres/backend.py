@@ -12,7 +12,6 @@ from handraise.backends.postgres.connections import (
     open_pool,
     open_pool_behind_pooler,
 )
-from handraise.backends.postgres.copy_note import check_not_copied
 from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.executor import PostgresExecutor
 from handraise.backends.postgres.ledger import PostgresLedger
@@ -92,7 +91,6 @@ async def open_database(
         async with alone(direct, "migrations") as acquired:
             await migrate(acquired, anywhere=anywhere)
             await move_in(acquired)
-            await check_not_copied(acquired)
     opening = open_pool if listen is None else open_pool_behind_pooler
     pool = opening(address, connections - 1)
     try:

@@ -76,6 +76,7 @@ from (
         ('questions', handraise.is_visible('') or handraise.is_visible('x') or exists (select from handraise.questions where ctid < '(16,0)')),
         ('archive', exists (select from handraise.archive where ctid < '(16,0)')),
         ('archive_index', exists (select from handraise.archive_index where ctid < '(16,0)')),
+        ('imports', exists (select from handraise.imports where ctid < '(16,0)')),
         ('inbox', exists (select from handraise.inbox where ctid < '(16,0)')),
         ('events', exists (select from handraise.events where ctid < '(16,0)')),
         ('grants', exists (select from handraise.grants where ctid < '(16,0)')),

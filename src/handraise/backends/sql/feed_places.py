@@ -1,7 +1,7 @@
 """The places of events in the feed of a workspace, and the cursors that name them.
 
 A place is a transaction and a number. Events that SQLite numbered itself have the transaction 0, which a cursor does not
-show. In both SQL engines they have the same cursors, so that a store can be copied from one to the other.
+show. In both SQL engines they have the same cursors, so that a workspace can move from one to the other.
 """
 
 from __future__ import annotations

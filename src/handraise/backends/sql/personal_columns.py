@@ -283,6 +283,7 @@ IMPERSONAL: Mapping[str, frozenset[str]] = {
         ["created_at", "expires_at", "giver_backed", "id", "question_id", "revoked_at", "scope", "tool"]
     ),
     "holds": frozenset(["name", "question_id", "since"]),
+    "imports": frozenset(["file", "lines"]),
     "inbox": frozenset(
         [
             "asked_at",
@@ -388,6 +389,5 @@ IMPERSONAL: Mapping[str, frozenset[str]] = {
         ]
     ),
     "stops": frozenset(["at", "id"]),
-    "store_copy": frozenset(["begun_at", "finished_at", "id", "only_one", "other", "progress", "side"]),
 }
 """All other columns. `workspace` is none of them: every table has it."""

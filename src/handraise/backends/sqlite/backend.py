@@ -16,7 +16,6 @@ from handraise.backends.sql.policies import SqlPolicies
 from handraise.backends.sql_files import check_newer_schema, check_same_schema, load_migrations
 from handraise.backends.sqlite.bus import SqliteBus
 from handraise.backends.sqlite.connections import Connections, FileConnections
-from handraise.backends.sqlite.copy_note import read_note
 from handraise.backends.sqlite.durability import check_file_system
 from handraise.backends.sqlite.executor import SqliteExecutor
 from handraise.backends.sqlite.ledger import SqliteLedger
@@ -40,7 +39,7 @@ async def open_sqlite(
     connections = FileConnections(path, file_system)
     bus = SqliteBus(connections)
     try:
-        await connections.write(_open_schema)
+        await connections.write(migrate)
         await connections.durability()
         yield backend_on(connections, bus, clock)
     finally:
@@ -86,13 +85,6 @@ def check_folder(path: Path) -> None:
         )
         missing.misconfigured = True
         raise missing
-
-
-def _open_schema(connection: sqlite3.Connection) -> None:
-    migrate(connection)
-    note = read_note(connection)
-    if note is not None and (refusal := note.refusal()):
-        raise UnsafeStore(refusal)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -126,7 +126,7 @@ class FileConnections(Connections):
             executor.shutdown()
 
     def _connected(self) -> sqlite3.Connection:
-        connection = _connect(self._path)
+        connection = connect(self._path)
         if self._file is None:
             self._file = _file_at(self._path)
         return connection
@@ -181,7 +181,8 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection for the thread that calls this, whose commits are durable."""
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=True)
     connection.row_factory = sqlite3.Row
     for pragma in ("journal_mode = wal", "synchronous = full", "fullfsync = on"):

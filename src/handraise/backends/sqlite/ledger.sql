@@ -11,7 +11,7 @@ with recursive walk (workspace) as (
 )
 select walk.workspace
 from walk
-where walk.workspace is not null
+where walk.workspace is not null and walk.workspace not in (select i.workspace from imports as i)
     and exists (
         select 1
         from (

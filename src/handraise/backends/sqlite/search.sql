@@ -45,7 +45,7 @@ with recursive walk (workspace) as (
 select walk.workspace
 from walk
 left join search_progress as p on p.workspace = walk.workspace
-where walk.workspace is not null
+where walk.workspace is not null and walk.workspace not in (select i.workspace from imports as i)
     and exists (
         select 1
         from events as e
@@ -92,9 +92,6 @@ on conflict do update set "transaction" = excluded."transaction", number = exclu
 
 -- name: unindex
 -- Take a question out of the index.
-delete from search_words where rowid = (
-    select number from search_entries where workspace = :workspace and question_id = :id
-);
 delete from search_entries where workspace = :workspace and question_id = :id;
 
 -- name: merge_index

@@ -8,7 +8,7 @@
 --   * Columns of fixed width come first, so that no padding is stored.
 --   * Of a secret, only the digest is kept.
 --
--- In this order: the workspace; copies; questions, their inbox, events and grants; the directory of people and agents;
+-- In this order: the workspace; imports; questions, their inbox, events and grants; the directory of people and agents;
 -- deliveries; the archive; the audit trail; full-text search; erasing; row-level security; rights.
 
 
@@ -30,19 +30,14 @@ create function handraise.set_workspace(workspace text) returns text
     return set_config('handraise.workspaces', ',' || encode(convert_to(workspace, 'UTF8'), 'hex') || ',.', true);
 
 
--- == Copies of a store ==
+-- == Imports ==
 
--- What `handraise copy` notes in both stores, by the same `id`, so that only one of them is ever used. A source is not opened
--- any more. A target is not opened before it is complete; `progress` is how far each table is. `other` is the address of the
--- other store, without a password.
-create table handraise.store_copy (
-    begun_at      timestamptz not null,
-    finished_at   timestamptz,
-    only_one      boolean     primary key default true check (only_one),
-    side          text        collate "C" not null check (side in ('source', 'target')),
-    id            text        collate "C" not null,
-    other         text        not null,
-    progress      text        not null default '{}'
+-- The workspaces that are being imported. `lines` of the file with this digest are stored. Until an import is complete, nothing
+-- is sealed or indexed of its workspace.
+create table handraise.imports (
+    lines         bigint      not null,
+    workspace     text        collate "C" primary key,
+    file          text        collate "C" not null
 );
 
 
@@ -242,7 +237,7 @@ create index events_of_workspaces on handraise.events (workspace, transaction, n
 
 create policy seen_when_sealed on handraise.events for select to current_user using (question_id = '');
 
--- The cursor of an event. What was copied from SQLite has the transaction 0, which a cursor does not show, as there.
+-- The cursor of an event. What came from SQLite has the transaction 0, which a cursor does not show, as there.
 create function handraise.cursor_text(transaction xid8, number bigint) returns text
     language sql immutable parallel safe
     return case when transaction = '0'::xid8 then '' else transaction::text || '.' end || number::text;
@@ -1156,7 +1151,7 @@ $$;
 create trigger add_outbox_entry after insert on handraise.events
     referencing new table as happened
     for each statement
-    when (current_setting('handraise.copying', true) is distinct from 'on')
+    when (current_setting('handraise.importing', true) is distinct from 'on')
     execute function handraise.add_outbox_entry();
 
 -- The workspaces that have entries, walking from one to the next.
@@ -1438,7 +1433,7 @@ $$;
 -- == The numbering of events ==
 
 -- By whose transactions events are numbered. The epoch counts how often numbering had to get ahead of what was there: when a
--- store was copied here, or when a dump was restored in another cluster.
+-- workspace was imported here, or when a dump was restored in another cluster.
 create table handraise.numbering (
     only_one      boolean     primary key default true check (only_one),
     epoch         integer     not null default 0,
@@ -1459,7 +1454,7 @@ $$;
 insert into handraise.numbering (cluster) values (handraise.cluster());
 
 -- The transaction below which every event of every feed is there for good. Events are numbered after the epoch, so that
--- those to come are after those that were copied.
+-- those to come are after those that were imported.
 create function handraise.feed_edge() returns xid8
     language sql stable parallel safe
 begin atomic
@@ -1857,7 +1852,7 @@ begin
             order by s.number desc
             limit 1
         ) as sealed on true;
-        if behind then
+        if behind and not exists (select from handraise.imports as i where i.workspace = walked) then
             found_so_far := found_so_far + 1;
             return next walked;
         end if;
@@ -2086,7 +2081,7 @@ begin
             limit 1
         ) as newest on true
         left join handraise.search_progress as p on p.workspace = walked;
-        if behind then
+        if behind and not exists (select from handraise.imports as i where i.workspace = walked) then
             found_so_far := found_so_far + 1;
             return next walked;
         end if;
@@ -2647,7 +2642,7 @@ begin
     -- Seals and removals are written by functions only. A rule that keeps nothing, or a hold that is lifted, would make
     -- others remove what a server may not.
     grant select
-        on handraise.migrations, handraise.store_copy, handraise.archive_hand, handraise.archive_index, handraise.numbering,
+        on handraise.migrations, handraise.imports, handraise.archive_hand, handraise.archive_index, handraise.numbering,
             handraise.seals, handraise.removals, handraise.retention, handraise.search_entries,
             handraise.search_progress
         to handraise_app;

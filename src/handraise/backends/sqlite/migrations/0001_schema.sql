@@ -14,18 +14,13 @@ create table migrations (
     digest          text
 ) strict;
 
--- What `handraise copy` notes in both stores, by the same `id`, so that only one of them is ever used. A source is not opened
--- any more. A target is not opened before it is complete; `progress` is how far each table is. `other` is the address of the
--- other store, without a password.
-create table store_copy (
-    only_one        integer primary key default 1 check (only_one = 1),
-    id              text    not null,
-    side            text    not null check (side in ('source', 'target')),
-    other           text    not null,
-    begun_at        integer not null,
-    finished_at     integer,
-    progress        text    not null default '{}'
-) strict;
+-- The workspaces that are being imported. `lines` of the file with this digest are stored. Until an import is complete, nothing
+-- is sealed or indexed of its workspace.
+create table imports (
+    workspace       text    primary key,
+    file            text    not null,
+    lines           integer not null
+) strict, without rowid;
 
 
 -- == Questions ==
@@ -213,7 +208,7 @@ create index inbox_by_due on inbox (due_at) where due_at is not null;
 create index inbox_unheard on inbox (unheard_at) where unheard_at is not null;
 
 -- One line of history for each transition; an event that is about no question has '' as its question's id. Its place in a
--- feed is `transaction` and `number`, as in PostgreSQL, so that a copy of a store has the same places. Of what is
+-- feed is `transaction` and `number`, as in PostgreSQL, so that a workspace that is imported has the same places. Of what is
 -- written here, `transaction` is that of `numbering`.
 create table events (
     number        integer primary key autoincrement,
@@ -234,8 +229,8 @@ create index events_by_question on events (workspace, question_id, "transaction"
 -- Another key under which a question is found: that of a call that waits for the same answer.
 create unique index events_by_key on events (workspace, actor, data ->> '$.key') where kind = 'joined';
 
--- What new events have as their `transaction`: more than any in the store that this one was copied from, 0 if that was
--- none or had none. So a feed goes on after every cursor that the other store has given.
+-- What new events have as their `transaction`: more than any that was imported, 0 if none was or had one. So a feed goes on after
+-- every cursor that the other store has given.
 create table numbering (
     only_one      integer primary key default 1 check (only_one = 1),
     "transaction" integer not null default 0
@@ -245,6 +240,7 @@ insert into numbering default values;
 
 create trigger number_event after insert on events
 when new."transaction" = 0 and (select n."transaction" from numbering as n) > 0
+    and new.workspace not in (select workspace from imports)
 begin
     update events set "transaction" = (select n."transaction" from numbering as n) where number = new.number;
 end;
@@ -321,6 +317,11 @@ create table search_entries (
 ) strict;
 
 create virtual table search_words using fts5 (words, tags, tokenize = 'ascii', columnsize = 0);
+
+create trigger remove_words after delete on search_entries
+begin
+    delete from search_words where rowid = old.number;
+end;
 
 -- Up to which event a workspace is in the index.
 create table search_progress (
@@ -724,6 +725,7 @@ when (
         or new.kind not in ('asked', 'reminded', 'escalated', 'noted', 'replied', 'voted', 'brought_in', 'handed_over', 'opened')
             and exists (select 1 from deliveries where workspace = new.workspace and question_id = new.question_id)
     )
+    and new.workspace not in (select workspace from imports)
 begin
     insert into outbox (workspace, question_id, kind, at, data)
     values (
