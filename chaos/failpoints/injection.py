@@ -3,7 +3,7 @@
 The product knows nothing of them and pays nothing for them: `installed` puts a connection class of ours into the two
 drivers, which sees every statement on its way and knows it by the name that it has in its `.sql` file. A failpoint is a
 verb and a step. A step is named after all statements that its transaction has made by then, such as
-`answer.settle/close/log/commit`. Four things can happen at it:
+`consume.lock_settled/use_facts/endings_of`. Four things can happen at it:
 
 kill        the process dies before the statement is sent
 kill_after  it dies after the statement was done
@@ -26,25 +26,21 @@ from unittest.mock import patch
 
 import asyncpg
 
-from handraise.backends.sql.dialects import Dialect
-from handraise.backends.sql_files import load_port_statements, load_statements, parts_of
-from handraise.backends.sqlite.statements import STATEMENTS
+from handraise.backends.postgres import transaction
+from handraise.backends.sql_files import Statement, joined, parts_of
+from handraise.backends.sqlite import statements
 
 Action: TypeAlias = Literal["kill", "kill_after", "raise", "ambiguous"]
 ACTIONS: tuple[Action, ...] = ("kill", "kill_after", "raise", "ambiguous")
 
-_POSTGRES = "handraise.backends.postgres"
-
-
-_OF_PORTS = load_port_statements(_POSTGRES, Dialect.POSTGRES, ("outbox.sql", "directory.sql", "policies.sql"))
-POSTGRES_NAMES = {
-    part.numbered: name
-    for statement in (*load_statements(_POSTGRES).values(), *_OF_PORTS.values())
-    for name, part in parts_of(statement).items()
+POSTGRES_PARTS = {
+    name: part for statement in transaction.STATEMENTS.values() for name, part in parts_of(statement).items()
 }
-SQLITE_NAMES = {
-    part.named: name for statement in STATEMENTS.values() for name, part in parts_of(statement).items()
+SQLITE_PARTS = {
+    name: part for statement in statements.STATEMENTS.values() for name, part in parts_of(statement).items()
 }
+_POSTGRES_NAMES = {part.numbered: name for name, part in POSTGRES_PARTS.items()}
+_SQLITE_NAMES = {part.named: name for name, part in SQLITE_PARTS.items()}
 _SHORT = 60
 _NO_STEP = "discard plans"  # it comes at any time, and changes nothing
 
@@ -102,10 +98,21 @@ def installed(recorder: Recorder) -> Iterator[Recorder]:
         return open_file(*args, **{"factory": _SqliteConnection, **options})
 
     try:
-        with patch.object(asyncpg, "connect", to_postgres), patch.object(sqlite3, "connect", to_sqlite):
+        with (
+            patch.object(asyncpg, "connect", to_postgres),
+            patch.object(sqlite3, "connect", to_sqlite),
+            patch.object(transaction, "joined", _named),
+        ):
             yield recorder
     finally:
         _RECORDER = before
+
+
+def _named(*parts: Statement) -> Statement:
+    """Several statements as one, whose text is known from then on."""
+    together = joined(*parts)
+    _POSTGRES_NAMES[together.numbered] = together.name
+    return together
 
 
 def die() -> NoReturn:
@@ -124,7 +131,7 @@ class _PostgresConnection(asyncpg.Connection):
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
         """Make a statement that gives rows back."""
-        name = POSTGRES_NAMES.get(query)
+        name = _POSTGRES_NAMES.get(query)
         if name is None:  # LISTEN, and what opens a store
             return await super().fetch(query, *args, **options)
         return await self._met(name, lambda: super(_PostgresConnection, self).fetch(query, *args, **options))
@@ -133,7 +140,7 @@ class _PostgresConnection(asyncpg.Connection):
         """Make one that gives none."""
         if query == _NO_STEP:
             return await super().execute(query, *args, **options)
-        name = POSTGRES_NAMES.get(query) or _plain(query)
+        name = _POSTGRES_NAMES.get(query) or _plain(query)
         return await self._met(
             name, lambda: super(_PostgresConnection, self).execute(query, *args, **options)
         )
@@ -172,7 +179,7 @@ class _SqliteConnection(sqlite3.Connection):
         return self._met(sql, lambda: super(_SqliteConnection, self).executemany(sql, parameters))
 
     def _met(self, sql: str, make: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
-        name = SQLITE_NAMES.get(sql) or _plain(sql)
+        name = _SQLITE_NAMES.get(sql) or _plain(sql)
         if name.startswith("pragma"):
             return make()
         self._path, point = _along(self._path, name)

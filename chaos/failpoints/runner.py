@@ -8,15 +8,17 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.failpoints.catalog import BESIDE, POINTS
+from chaos.failpoints.catalog import BACKENDS, BESIDE, load_points
 from chaos.failpoints.injection import ACTIONS, Action
+from chaos.failpoints.scenes import SCENES
 from chaos.history import KILLED, read, under_way
 from chaos.history_checker import check
-from chaos.process_pool import ProcessPool, open_process_pool
+from chaos.process_pool import ProcessExit, ProcessPool, open_process_pool
 from chaos.stored_state import end_leases, stored_in
 from handraise.desk_factory import open_backend
 from handraise.ports import Backend
@@ -24,6 +26,8 @@ from support.database import own_store
 
 _LONGEST = 180.0
 """A life that takes longer hangs."""
+_RUNS = 3
+"""How often each scene is played to find its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def strikes_at(
     """
     one_way = itertools.islice(itertools.cycle((action,) for action in ACTIONS), turn % len(ACTIONS), None)
     ways = one_way if once else itertools.repeat(ACTIONS)
-    for verb, steps in POINTS[backend].items():
+    for verb, steps in load_points()[backend].items():
         if not pairs:
             for step, actions in zip(steps, ways):  # noqa: B905 -- there is no end of ways
                 yield from ([Strike(f"{verb}.{step}", action)] for action in actions)
@@ -88,6 +92,40 @@ class Stepper:
     folder: Path
     found: Struck
 
+    async def play(
+        self, verb: str, workspace: str, journal: Path, life: int, strike: Strike | None
+    ) -> tuple[ProcessExit, dict[str, list[str]]]:
+        """Play a life of a scene; return how it ended, its steps and what was struck."""
+        what = [] if strike is None else [{"point": strike.point, "action": strike.action}]
+        result = self.folder / "result.json"
+        result.unlink(missing_ok=True)
+        death = await self.pool.run(
+            f"{workspace}#{life}",
+            "chaos.failpoints.scenes:play",
+            {
+                "verb": verb,
+                "address": self.address,
+                "confined": self.backend == "confined",
+                "workspace": workspace,
+                "journal": str(journal),
+                "name": f"life-{life}",
+                "failpoints": what,
+                "result": str(result),
+            },
+            within=_LONGEST,
+        )
+        return death, json.loads(result.read_text()) if result.exists() else {"steps": [], "struck": []}
+
+    async def steps_of(self, verb: str, workspace: str) -> set[str]:
+        """The steps of a verb if nothing is struck; `RuntimeError` if it fails or breaks a promise."""
+        journal = self.folder / f"{workspace}.jsonl"
+        journal.touch()
+        death, told = await self.play(verb, workspace, journal, 0, None)
+        verdict = check(read([journal]), await stored_in(self.ports, self.address, workspace))
+        if death.signal or death.code or not verdict.good:
+            raise RuntimeError(f"{self.backend} {verb} without a fault: {death}, {verdict.violations}")
+        return {step.partition(".")[2] for step in told["steps"]}
+
     async def run(self, strikes: Sequence[Strike]) -> None:
         """Play a scene with each of these strikes in its own life, then once without any, and check it."""
         verb = strikes[0].point.partition(".")[0]
@@ -96,26 +134,8 @@ class Stepper:
         workspace = f"{verb}-{journal.stem}"
         journal.touch()
         for life, strike in enumerate((*strikes, None)):
-            what = [] if strike is None else [{"point": strike.point, "action": strike.action}]
-            result = self.folder / "result.json"
-            result.unlink(missing_ok=True)
-            death = await self.pool.run(
-                f"{workspace}#{life}",
-                "chaos.failpoints.scenes:play",
-                {
-                    "verb": verb,
-                    "address": self.address,
-                    "confined": self.backend == "confined",
-                    "workspace": workspace,
-                    "journal": str(journal),
-                    "name": f"life-{life}",
-                    "failpoints": what,
-                    "result": str(result),
-                },
-                within=_LONGEST,
-            )
+            death, told = await self.play(verb, workspace, journal, life, strike)
             wanted_death = strike is not None and strike.action.startswith("kill")
-            told = json.loads(result.read_text()) if result.exists() else {"steps": [], "struck": []}
             if death.code:
                 self.found.broken.append(f"{self.backend} {name}: life {life} ended with {death.code}")
             elif life == 0 and (wanted_death is not death.killed or not (wanted_death or told["struck"])):
@@ -135,7 +155,7 @@ class Stepper:
 
 
 async def step_through(
-    backends: Sequence[str] = tuple(POINTS),
+    backends: Sequence[str] = BACKENDS,
     *,
     pairs: bool = False,
     only: str = "",
@@ -171,15 +191,34 @@ async def step_through(
     return found
 
 
-async def _step(backend: str, todo: Sequence[Sequence[Strike]], folder: Path, found: Struck) -> None:
-    """One after the other, on one store."""
-    folder.mkdir()
+async def steps_made(backend: str, folder: Path) -> dict[str, set[str]]:
+    """The steps of all verbs if nothing is struck. What runs beside them at no fixed time is among them if it came each time."""
+    folder.mkdir(exist_ok=True)
+    made: dict[str, set[str]] = {}
+    async with _stepper(backend, folder, Struck()) as stepper:
+        for verb in SCENES:
+            runs = [await stepper.steps_of(verb, f"{verb}-{turn}") for turn in range(_RUNS)]
+            always, sometimes = set.intersection(*runs), set.union(*runs)
+            if uncertain := sometimes - always - BESIDE:
+                raise RuntimeError(f"{backend} {verb}: not in every run: {', '.join(sorted(uncertain))}")
+            made[verb] = always
+    return made
+
+
+@asynccontextmanager
+async def _stepper(backend: str, folder: Path, found: Struck) -> AsyncIterator[Stepper]:
     async with (
         open_process_pool() as pool,
         own_store(backend, folder) as address,
         open_backend(address) as ports,
     ):
-        stepper = Stepper(backend, address, ports, pool, folder, found)
+        yield Stepper(backend, address, ports, pool, folder, found)
+
+
+async def _step(backend: str, todo: Sequence[Sequence[Strike]], folder: Path, found: Struck) -> None:
+    """One after the other, on one store."""
+    folder.mkdir()
+    async with _stepper(backend, folder, found) as stepper:
         for each in todo:
             try:
                 await stepper.run(each)
@@ -192,7 +231,8 @@ def _listed(backend: str) -> set[str]:
 
     All transactions of a server are confined.
     """
-    verbs = {**POINTS[backend]}, ({} if backend == "sqlite" else POINTS["confined"])
+    points = load_points()
+    verbs = points[backend], ({} if backend == "sqlite" else points["confined"])
     return {step for each in verbs for steps in each.values() for step in steps}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.failpoints.catalog import POINTS
+from chaos.failpoints.catalog import WRITE_ANEW, load_points
 from chaos.failpoints.injection import ACTIONS
 from chaos.failpoints.runner import step_through
 from tests.tiers import NIGHTLY, SEED, sized
@@ -40,8 +40,8 @@ async def test_whatever_is_struck_nothing_is_lost_doubled_or_invented(backend: s
         [backend], once=once, turn=turn, one_in=one_in, at_once=sized(gate=4, nightly=2)
     )
     print(f"\n  {backend}, turn {turn}: {found.runs.total()} runs in {found.seconds:.0f} s", end="")
-    strikes = (1 if once else len(ACTIONS)) * sum(map(len, POINTS[backend].values()))
+    strikes = (1 if once else len(ACTIONS)) * sum(map(len, load_points()[backend].values()))
     assert found.runs.total() == len(range(turn % one_in, strikes, one_in))
-    assert found.missed == [], "never reached"
-    assert found.unlisted == set(), "steps without a failpoint"
+    assert found.missed == [], f"never reached; {WRITE_ANEW}"
+    assert found.unlisted == set(), f"steps without a failpoint; {WRITE_ANEW}"
     assert found.broken == []

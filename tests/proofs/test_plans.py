@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,20 +21,28 @@ from handraise.backends.pagination import walks_of
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import RowSecurity
 from handraise.backends.postgres.search_index import query_text
-from handraise.backends.sql.dialects import Dialect
+from handraise.backends.postgres.transaction import STATEMENTS as TRANSACTED
+from handraise.backends.postgres.transaction import columns_of
+from handraise.backends.sql.decided_changes import save
+from handraise.backends.sql.new_questions import ask
 from handraise.backends.sql.parameters import (
     count_query,
-    draft_values,
     page_query,
-    ruling_values,
     search_values,
     settled_query,
     urgent_query,
     view_query,
     walks_query,
 )
-from handraise.backends.sql_files import load_port_statements, load_statements, parts_of
+from handraise.backends.sql.rows import Row
+from handraise.backends.sql.transactions import Values
+from handraise.backends.sql_files import Statement, joined, load_statements, parts_of
+from handraise.backends.sqlite.transaction import finished
 from handraise.model.drafting import Limits, compose
+from handraise.model.due_changes import expiry_change
+from handraise.model.events import EventKind
+from handraise.model.inbox_entries import inbox_of
+from handraise.model.move_decisions import Change
 from handraise.model.pending_views import Order, PendingFilters
 from handraise.model.search_words import query_of, responder_tags, workspace_tag
 from handraise.model.urgency import all_walks
@@ -50,10 +58,9 @@ _POSTGRES = "handraise.backends.postgres"
 STATEMENTS = {
     name: part
     for statements in (
-        load_statements(_POSTGRES),
+        TRANSACTED,
         load_statements(_POSTGRES, "search.sql"),
         load_statements(_POSTGRES, "views.sql"),
-        load_port_statements(_POSTGRES, Dialect.POSTGRES, ("outbox.sql",)),
     )
     for statement in statements.values()
     for name, part in parts_of(statement).items()
@@ -74,7 +81,7 @@ select
     case when settled then 'answered' else 'pending' end,
     'agent' || n % 100,
     case when n % 3 = 0 then 'key ' || n end,
-    case when n % 2 = 0 then 'conversation ' || n % 50000 end,
+    case when n % 2 = 1 then 'conversation ' || n % 50000 end,
     case when n % 5 = 0 then '["ana", "group:ops"]'::jsonb when n % 5 = 1 then '["bob"]' else '[]' end,
     'Which strategy should be taken for release number ' || n || '?',
     '{"kind":"choice","options":[{"id":"Blue-green","label":"Blue-green"},{"id":"Canary","label":"Canary"}]}',
@@ -98,14 +105,35 @@ from (select n, n % 3 > 0 as settled from generate_series(1, $1::int) as n) as r
 of them for small, and may think that it can as well read all of it."""
 FILL_INBOX = """
 insert into handraise.inbox
-    (due_at, urgency, main, open, workspace, question_id, recipient, asker, conversation)
+    (due_at, unheard_at, urgency, main, open, workspace, question_id, recipient, asker, conversation, follows)
 select
-    case when place = 1 then expires_at end, handraise.urgency(expires_at, form, false),
-    place = 1, true, workspace, id, recipient, asker, conversation
+    case when place = 1 then expires_at end, case when place = 1 then expires_at end,
+    -- As `urgency_of` has it for what is neither escalated nor an approval.
+    (2::bigint ^ 50 + 2::bigint ^ 49)::bigint + 4 * coalesce(extract(epoch from expires_at)::bigint, 2::bigint ^ 40) + 3,
+    place = 1, true, workspace, id, recipient, asker, conversation,
+    case when place = 1 and id = any ($1::text[]) then $2::text end
 from handraise.questions,
     jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
         with ordinality as r (recipient, place)
 where status = 'pending'
+"""
+FILL_PEOPLE = """
+with people as (
+    insert into handraise.people (created_at, workspace, id, role, name)
+    select now(), 'w' || n % 4, 'person' || n / 4, 'member', 'Somebody'
+    from generate_series(1, $1::int) as n
+    returning workspace, id
+)
+insert into handraise.members (workspace, group_name, person)
+select workspace, 'group' || number, id from people, generate_series(1, 3) as number
+"""
+FILL_GRANTS = """
+insert into handraise.grants
+    (created_at, expires_at, workspace, id, asker, tool, digest, scope, granted_by, question_id)
+select
+    now(), now() + interval '1 day', 'w' || n % 4, 'grant' || n, 'agent' || n % 100, 'tool' || n / 100, 'digest', 'always',
+    'ana', to_char(n, 'FM000000000')
+from generate_series(1, $1::int) as n
 """
 FILL_EVENTS = """
 insert into handraise.events (at, workspace, question_id, kind, actor, key)
@@ -123,10 +151,10 @@ join unnest($1::text[], $2::text[]) as t (workspace, tag) on t.workspace = q.wor
 """
 SOME, SOME_SETTLED = sized(gate=38_877, nightly=777_777), PENDING + 1
 """A question of w1 that is pending, and one that is settled."""
+LEADER, FOLLOWERS = 1, [4_001 + 4_000 * n for n in range(10)]
+"""A pending question of w1, and those that follow it."""
 KEYS = [PENDING // 300 * 300 + 501 + 300 * n for n in range(20)]
 """Settled questions of w1 and agent1 that have keys."""
-QUOTA_PAGES = 2_000
-"""What it takes to count up to 1,000 pending questions of an asker, and to look whether each is still there."""
 THE_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
 
@@ -143,13 +171,15 @@ async def fill(address: str) -> None:
     try:
         await connection.execute(FILL, PENDING, SETTLED)
         await connection.execute(FILL_NEIGHBOURS, NEIGHBOURS)
-        await connection.execute(FILL_INBOX)
+        await connection.execute(FILL_INBOX, list(map(pending_id, FOLLOWERS)), pending_id(LEADER))
+        await connection.execute(FILL_PEOPLE, PENDING)
+        await connection.execute(FILL_GRANTS, PENDING)
         await connection.execute(FILL_EVENTS)
         await connection.execute(FILL_ENDINGS)
         workspaces = [f"w{n}" for n in range(4)]
         tags = list(map(workspace_tag, workspaces))
         await connection.execute(FILL_SEARCH, workspaces, tags, responder_tags(ANA)[0])
-        tables = ("questions", "inbox", "events", "search_entries")
+        tables = ("questions", "inbox", "events", "search_entries", "people", "members", "grants")
         await connection.execute(f"vacuum (analyze) {', '.join(f'handraise.{table}' for table in tables)}")
     finally:
         await connection.close()
@@ -159,18 +189,73 @@ def pending_id(n: int) -> str:
     return f"{n:09}"
 
 
-def columns(items: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
-    rows = list(items)
-    return {name: [row[name] for row in rows] for name in rows[0]}
+@dataclass(slots=True)
+class Written:
+    """A transaction that keeps what is written. In the store of which it is, nothing is found."""
+
+    rows: dict[str, list[Values]] = field(default_factory=dict)
+
+    async def __call__(self, name: str, /, **values: Any) -> Sequence[Row]:
+        """Find nothing."""
+        del name, values
+        return []
+
+    async def fetch_each(self, name: str, rows: Sequence[Values], /) -> Sequence[Any]:
+        """Find nothing, except what holds for new questions."""
+        self.rows[name] = list(rows)
+        return [{**NOTHING_STORED, **row} for row in rows] if name == "ask_facts" else []
+
+    async def write(self, rows: Mapping[str, Sequence[Values]], /) -> None:
+        """Keep it."""
+        self.rows |= {name: list(each) for name, each in rows.items() if each}
+
+
+NOTHING_STORED = dict.fromkeys(
+    (
+        "by_id",
+        "by_shared_key",
+        "by_key",
+        "replaced_by",
+        "policy_version",
+        "is_rule_suspended",
+        "has_stops",
+        "quota",
+    )
+) | {"now": EPOCH}
+
+
+def asked(drafts: Sequence[Draft]) -> dict[str, list[Values]]:
+    """What is run to ask questions: the rows of each statement."""
+    work = Written()
+    finished(ask(drafts, work, quota=None, counted=False))
+    return work.rows
+
+
+def saved(changes: Sequence[Change]) -> dict[str, list[Values]]:
+    """The same to save changes."""
+    work = Written()
+    finished(save(changes, work))
+    return work.rows
+
+
+def each(name: str, rows: Iterable[Values]) -> tuple[str, dict[str, Any]]:
+    """A statement that is run for rows."""
+    return name, dict(columns_of(list(rows)))
+
+
+def together(rows: Mapping[str, Sequence[Values]], *names: str) -> tuple[str, dict[str, Any]]:
+    """Statements that write, as one."""
+    values = {f"{name}__{column}": values for name in names for column, values in columns_of(rows[name])}
+    return "_and_".join(names), values
+
+
+def statement_named(name: str) -> Statement:
+    """A statement, or several as one."""
+    return STATEMENTS.get(name) or joined(*(TRANSACTED[each] for each in name.split("_and_")))
 
 
 def places(refs: list[Ref]) -> dict[str, list[str]]:
     return {"workspaces": [ref.workspace for ref in refs], "ids": [ref.id for ref in refs]}
-
-
-def asked(drafts: list[Draft], *, quota: int | None = None) -> dict[str, Any]:
-    places = None if quota is None else list(range(1, len(drafts) + 1))
-    return {**columns(map(draft_values, drafts)), "quota": quota, "place": places}
 
 
 def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
@@ -193,8 +278,15 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         )
         for n in range(20)
     ]
-    asked_refs = [question.ref for question in questions]
-    locked = [{**ref._asdict(), "actor": "ana"} for ref in asked_refs]
+    refs = [question.ref._asdict() for question in questions]
+    new, one_new, known_new = asked(drafts), asked(drafts[:1]), asked(known)
+    ended = saved([expiry_change(question, EPOCH) for question in questions])
+    entries = [
+        Change(question=question, kind=EventKind.ESCALATED, inbox=tuple(inbox_of(question).values()))
+        for question in questions
+    ]
+    moved = saved(entries)
+    writes = ("insert_questions", "open_inbox", "add_events")
     many = [Ref("w1", pending_id(40 * n + 1)) for n in range(1000)]
 
     def page(limit: int = 50, **where: Any) -> tuple[str, dict[str, Any]]:
@@ -224,60 +316,71 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
             "id": f"callback {number}",
             "question_id": pending_id(SOME + number),
             "asker": "agent1",
+            "channel": "callback",
             "rate_limit_key": "callback agent.example:443",
             "destination": "{}",
+            "created_at": EPOCH,
+            "due_at": None,
         }
         for number in range(20)
     ]
-    used = {
-        "workspace": "w1",
-        "id": pending_id(SOME_SETTLED),
-        "actor": "agent1",
-        "digest": "0",
-        "request": "r",
-    }
+    one, settled_one = ({"workspace": "w1", "id": pending_id(number)} for number in (SOME, SOME_SETTLED))
+    used = {**settled_one, "rule": None, "actor": "agent1", "digest": "0", "request": "r"}
+    somebody = [{"workspace": "w1", "id": f"person{number}"} for number in range(20)]
+    granted = {"workspace": "w1", "asker": "agent1", "tool": "tool1", "digest": "digest"}
     endings = {"workspace": "w1", "looked": MAX_EVENTS_SCANNED, "since": EPOCH, **THE_END}
     return {
-        "ask, 1": ("insert", asked(drafts[:1]), 500),
-        "ask, 20, keys of settled questions": ("insert", asked(known), 20 * 40),
-        "ask, 20": ("insert", asked(drafts), 20 * 100),
-        "ask, 20, quota": ("insert", asked(drafts, quota=20_000), 20 * 100 + QUOTA_PAGES),
-        "ask, 20, beyond the quota": ("insert", asked(drafts, quota=1_000), QUOTA_PAGES),
-        "ask, 20 callbacks": ("add_callbacks", {"callbacks": json.dumps(callbacks)}, 20 * 20),
-        "lock, 1": ("lock", {**columns(locked[:1])}, 20),
-        "lock, 20": ("lock", {**columns(locked)}, 20 * 10),
-        "leave the inbox, 20": ("leave_inbox", {**columns(ref._asdict() for ref in asked_refs)}, 20 * 20),
-        "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME)]}, 6),
-        "get, settled": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME_SETTLED)]}, 6),
-        "get, unknown": ("read", {"workspaces": ["w1"], "ids": ["nowhere"]}, 6),
+        "ask, 1, facts": (*each("ask_facts", one_new["ask_facts"]), 20),
+        "ask, 20, facts": (*each("ask_facts", new["ask_facts"]), 20 * 20),
+        "ask, 20, facts, keys of settled questions": (*each("ask_facts", known_new["ask_facts"]), 20 * 20),
+        "ask, 1": (*together(one_new, *writes), 100),
+        "ask, 20": (*together(new, *writes), 20 * 100),
+        "insert 20 questions": (*each("insert_questions", new["insert_questions"]), 20 * 20),
+        "open the inbox, 40 entries": (*each("open_inbox", new["open_inbox"]), 40 * 30),
+        "add 20 events": (*each("add_events", new["add_events"]), 20 * 20),
+        "ask, 20 callbacks": (*each("add_callbacks", callbacks), 20 * 20),
+        "count for a quota": (
+            "count_asked",
+            {"workspace": "w1", "asker": "agent1", "most": 1_000},
+            100,
+        ),
+        "lock, 1": (*each("lock", [{**refs[0], "actor": "ana"}]), 20),
+        "lock, 20": (*each("lock", [{**ref, "actor": "ana"} for ref in refs]), 20 * 10),
+        "rights of 20": (*each("rights", somebody), 20 * 10),
+        "save 20 questions": (*each("save_questions", ended["save_questions"]), 20 * 20),
+        "leave the inbox, 20": (*each("leave_inbox", ended["leave_inbox"]), 20 * 20),
+        "answer, 20": (*together(ended, "save_questions", "leave_inbox", "add_events"), 20 * 50),
+        "save 20 entries": (*each("save_inbox", moved["save_inbox"]), 20 * 40),
+        "get": (*each("read", [one]), 6),
+        "get, settled": (*each("read", [settled_one]), 6),
+        "get, unknown": (*each("read", [{"workspace": "w1", "id": "nowhere"}]), 6),
         "get by key, settled": (
-            "read_by_key",
-            {"workspaces": ["w1"], "owners": ["agent1"], "keys": [f"key {KEYS[0]}"]},
+            *each("read_by_key", [{"workspace": "w1", "owner": "agent1", "key": f"key {KEYS[0]}"}]),
             10,
         ),
-        "consume": ("consume", {**used, **ruling_values(None)}, 24),
-        "receipt": (
-            "find_usable",
-            {**{name: used[name] for name in ("workspace", "id", "actor", "digest")}, **ruling_values(None)},
-            24,
-        ),
-        "consume, again": ("consumed_by", used, 12),
-        "join": ("join", {"workspace": "w1", "id": pending_id(SOME), "actor": "agent1", "key": "none"}, 40),
-        "get by key": ("read_by_key", {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]}, 10),
+        "consume, lock": (*each("lock_settled", [settled_one]), 12),
+        "consume, facts": (*each("use_facts", [used]), 24),
+        "consume, endings": (*each("endings_of", [settled_one]), 12),
+        "consume, save": (*each("save_uses", [settled_one]), 24),
+        "grants for an action": ("grants_for", granted, 24),
+        "join": (*each("join", [{**one, "actor": "agent1", "key": "none", "data": "{}"}]), 40),
+        "get by key": (*each("read_by_key", [{"workspace": "w1", "owner": "agent77", "key": "key 777"}]), 10),
         "get by a shared key": (
-            "read_by_key",
-            {"workspaces": ["w1"], "owners": [""], "keys": ["key 777"]},
+            *each("read_by_key", [{"workspace": "w1", "owner": "", "key": "key 777"}]),
             6,
         ),
+        "followers": ("lock_followers", {"workspace": "w1", "id": pending_id(LEADER)}, 10 * 12),
+        "followers of a question that has none": ("lock_followers", one, 6),
         "poll, 1,000 waits": ("outcomes", places(many), 1000 * 5),
         "inbox page of 50": (*page(recipient=ANA), 50 * 8),
         "300 places by urgency of an inbox": (*urgent(recipient=ANA), 300 * 8),
         "300 places by urgency of a workspace": (*urgent(), 300 * 8),
         "workspace page of 50": (*page(), 50 * 8),
-        "conversation page of 50": (*page(conversation="conversation 600"), 50 * 8),
+        "conversation page of 50": (*page(conversation="conversation 601"), 50 * 8),
         "asker page of 50": (*page(asker="agent1"), 50 * 8),
         "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 16),
-        "sweep of a workspace": ("sweep", {"workspace": "w2", "limit": 500, "orphan_record": "{}"}, 14),
+        "sweep of a workspace": ("lock_due", {"workspace": "w2", "limit": 500}, 14),
+        "sweep of a workspace, unheard": ("lock_unheard", {"workspace": "w2", "limit": 500}, 14),
         "heartbeat": ("beat", {"workspaces": ["w1"], "ids": [pending_id(SOME)], "actor": "agent1"}, 12),
         # However many there are: a view reads a limited number of places, and no question.
         "urgent view": (*view(view="urgent"), 3 * MAX_PLACES_SCANNED),
@@ -378,19 +481,16 @@ async def test_a_walk_back_goes_backwards_along_the_feed_and_sorts_nothing(
 
 
 @pytest.mark.parametrize("walls", [None, RowSecurity("handraise_app")], ids=["plain", "confined"])
+@pytest.mark.parametrize("name", ["lock_due", "lock_unheard"])
 async def test_a_sweep_of_many_due_questions_touches_only_them(
-    filled: str, walls: RowSecurity | None
+    filled: str, name: str, walls: RowSecurity | None
 ) -> None:
     """With a tenth of all pending questions due, a batch of 100 costs what 100 questions cost."""
-    values = {
-        "workspace": "w2",
-        "limit": 100,
-        "orphan_record": "{}",
-        "now": datetime.now(UTC) + timedelta(days=400),
-    }
-    plan = await explained(filled, "sweep", values, "force_generic_plan", walls)
+    values = {"workspace": "w2", "limit": 100, "now": datetime.now(UTC) + timedelta(days=400)}
+    plan = await explained(filled, name, values, "force_generic_plan", walls)
+    assert plan["Actual Rows"] == 100
     assert [node for node in nodes(plan) if node["Node Type"] == "Seq Scan"] == []
-    assert pages(plan) <= 100 * 50
+    assert pages(plan) <= 100 * 12
 
 
 async def test_workspaces_with_due_deeds_are_found_without_reading_all_deeds(filled: str) -> None:
@@ -422,7 +522,7 @@ async def explained(
     address: str, name: str, values: dict[str, Any], mode: str, walls: RowSecurity | None
 ) -> dict[str, Any]:
     """The executed plan of a statement, taken back again."""
-    statement = STATEMENTS[name]
+    statement = statement_named(name)
     connection = await asyncpg.connect(address, server_settings=SETTINGS)
     try:
         types = (await connection.prepare(statement.numbered)).get_parameters()
@@ -459,10 +559,12 @@ class _Undone(Exception):
 
 def workspace_of(values: dict[str, Any]) -> str:
     """The one workspace that a statement's parameters are about."""
-    named = values.get("workspace") or values.get("workspaces") or "w1"
-    if isinstance(named, str):
-        return named
-    (workspace,) = set(named)
+    named = [
+        value for name, value in values.items() if name.rpartition("__")[2] in ("workspace", "workspaces")
+    ]
+    (workspace,) = {each for value in named for each in ([value] if isinstance(value, str) else value)} or {
+        "w1"
+    }
     return str(workspace)
 
 

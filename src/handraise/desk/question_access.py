@@ -188,8 +188,6 @@ def _error_of(refused: Refused, move: Move) -> HandraiseError:
             return Stopped(refused.stop)
         case Refusal.DISABLED:
             return PermissionDenied(move.by, "an administrator has disabled this person")
-        case Refusal.NOT_ASKED:
-            return PermissionDenied(move.by, why_not_asked(question, move.responder))
         case Refusal.THREAD_MOVED_ON:
             return ThreadMoved(question.id, seen=move.seen or 0, thread=question.thread)
         case Refusal.NOBODY_REPLIES:
@@ -201,4 +199,4 @@ def _error_of(refused: Refused, move: Move) -> HandraiseError:
         case Refusal.GRANT_IS_PAST:
             return InvalidAnswer([_PAST])
         case _:
-            return PermissionDenied(move.by, "only its asker can do this")
+            return PermissionDenied(move.by, why_not_asked(question, move.responder))

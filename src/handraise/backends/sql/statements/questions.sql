@@ -127,21 +127,28 @@ from ${rows(t, workspace text, id text)}
 join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
 
 -- name: read_by_key
--- Questions by their keys and whose those are, '' for shared ones: what was posted with a key, or joined with it.
-select q.*, ${now} as now, t.owner, t.key as name
-from ${rows(t, workspace text, owner text, key text)}
-join handraise.questions as q on q.workspace = t.workspace and q.id = coalesce(
-    (
-        select e.question_id
-        from handraise.events as e
-        where t.owner <> '' and e.workspace = t.workspace and e.actor = t.owner and e.key = t.key
-    ),
-    (
-        select s.id
-        from handraise.questions as s
-        where t.owner = '' and s.workspace = t.workspace and s.key = t.key and s.shared
-    )
-);
+-- Questions by their keys and whose those are, '' for shared ones: what was posted with a key, or joined with it. Their ids
+-- are found first, because row-level security prevents an index search for a coalesce().
+with found as materialized (
+    select
+        t.workspace, t.owner, t.key,
+        coalesce(
+            (
+                select e.question_id
+                from handraise.events as e
+                where t.owner <> '' and e.workspace = t.workspace and e.actor = t.owner and e.key = t.key
+            ),
+            (
+                select s.id
+                from handraise.questions as s
+                where t.owner = '' and s.workspace = t.workspace and s.key = t.key and s.shared
+            )
+        ) as id
+    from ${rows(t, workspace text, owner text, key text)}
+)
+select q.*, ${now} as now, found.owner, found.key as name
+from found
+join handraise.questions as q on q.workspace = found.workspace and q.id = found.id;
 
 -- name: lock
 -- Lock pending questions in the order in which they are given, and return what can have changed since they were asked, whether
