@@ -20,6 +20,7 @@ from handraise.desk.recipient_check import Recipients
 from handraise.model.durations import Span
 from handraise.model.errors import StoreUnavailable
 from handraise.model.lifecycle import Move
+from handraise.model.move_decisions import Refused
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.receipts import ReceiptSigner
@@ -152,11 +153,11 @@ class _InstrumentedStore(_InstrumentedCalls):
                 self._metrics.count_asked()
         return results
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
         """See the port."""
-        results: Sequence[Question | None] = await self._settle(moves)
+        results: Sequence[Question | Refused] = await self._settle(moves)
         for move, question in zip(moves, results, strict=True):
-            if question is None:
+            if isinstance(question, Refused):
                 continue
             if move.kind == "attempt":
                 self._metrics.count_attempt()
