@@ -87,6 +87,15 @@ async def test_only_the_agent_that_asked_replies(
     assert (await client.post(where, json={"text": "Customer 12."}, headers=agent)).status_code == 200
 
 
+async def test_a_reply_that_nobody_waits_for_is_refused_with_its_reason(
+    client: httpx2.AsyncClient, issuer: Issuer, workspace: str, question: Question
+) -> None:
+    """The store refuses it, and not the desk before."""
+    agent = bearer(await issuer.agent(workspace, "bot"))
+    said = await client.post(f"/v1/questions/{question.id}/reply", json={"text": "Hm."}, headers=agent)
+    assert (said.status_code, said.json()["code"]) == (409, "nothing_to_reply")
+
+
 @promise("P8")
 async def test_a_thread_is_read_by_those_who_may_see_its_question(
     client: httpx2.AsyncClient, issuer: Issuer, ctx: ServerContext, workspace: str, question: Question
