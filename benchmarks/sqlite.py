@@ -112,7 +112,10 @@ class Bare:
         self._connection.execute("begin immediate")
         for question_id in ids:
             for sql, values in statements:
-                mine = {name: question_id if value == known else value for name, value in values.items()}
+                mine = {
+                    name: value.replace(known, question_id) if isinstance(value, str) else value
+                    for name, value in values.items()
+                }
                 self._connection.execute(sql, mine).fetchall()
         self._connection.commit()
 

@@ -82,10 +82,10 @@ async def test_statements_and_deliveries_have_spans_without_what_was_said(
     assert answered.status_code == 200
     spans = exporter.get_finished_spans()
     answering = next(each for each in spans if each.name.endswith("/answer"))
-    (settling,) = [each for each in spans if each.name == "postgresql settle"]
-    assert settling.attributes == {"db.system.name": "postgresql", "db.query.summary": "settle"}
+    (locking,) = [each for each in spans if each.name == "postgresql lock"]
+    assert locking.attributes == {"db.system.name": "postgresql", "db.query.summary": "lock"}
     assert answering.context is not None
-    assert parent_of(settling) == format_span_id(answering.context.span_id)
+    assert parent_of(locking) == format_span_id(answering.context.span_id)
     # An attempt is a trace of its own, with a link to the asker's.
     delivery = delivering[0]
     assert delivery.attributes is not None
