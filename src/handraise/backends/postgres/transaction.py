@@ -14,6 +14,7 @@ from handraise.backends.sql_files import joined, load_port_statements, load_stat
 
 STATEMENTS = {
     **load_statements("handraise.backends.postgres"),
+    **load_statements("handraise.backends.postgres", "views.sql"),
     **load_port_statements("handraise.backends.postgres", Dialect.POSTGRES),
 }
 PARTS = {name: tuple(parts_of(statement).values()) for name, statement in STATEMENTS.items()}
