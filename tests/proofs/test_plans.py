@@ -127,7 +127,7 @@ KEYS = [PENDING // 300 * 300 + 501 + 300 * n for n in range(20)]
 """Settled questions of w1 and agent1 that have keys."""
 QUOTA_PAGES = 2_000
 """What it takes to count up to 1,000 pending questions of an asker, and to look whether each is still there."""
-THE_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
+THE_END = {"transaction": 2**63 - 1, "number": 2**63 - 1}
 
 
 @pytest.fixture(scope="module", name="filled")

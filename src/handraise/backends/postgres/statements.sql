@@ -428,17 +428,6 @@ left join page on true
 left join edge on true
 order by page.transaction desc, page.number desc;
 
--- name: feed
--- Events of a workspace's questions after a cursor, only those older than every transaction still running.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace
-    and question_id <> ''
-    and (transaction, number) > (:transaction::bigint::text::xid8, :number::bigint)
-    and transaction < (select handraise.feed_edge())
-order by events.transaction, events.number
-limit :limit;
-
 -- name: settled_since
 -- Which questions of a workspace were settled since a mark, and the next mark: the oldest transaction still running. What
 -- commits later is of this transaction or a later one.
@@ -453,27 +442,6 @@ left join lateral (
         and kind = any (:kinds::text[])
     limit :limit
 ) as e on true;
-
--- name: trail
--- All events of a workspace after a cursor, only those older than every transaction still running.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace
-    and (transaction, number) > (:transaction::bigint::text::xid8, :number::bigint)
-    and transaction < (select handraise.feed_edge())
-order by events.transaction, events.number
-limit :limit;
-
--- name: workspace_events
--- The same of those that are not about a question.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace
-    and question_id = ''
-    and (transaction, number) > (:transaction::bigint::text::xid8, :number::bigint)
-    and transaction < (select handraise.feed_edge())
-order by events.transaction, events.number
-limit :limit;
 
 -- name: search_workspace_events
 -- Those of them that are searched for, the newest first.

@@ -274,13 +274,6 @@ delete from events where workspace = :workspace and question_id = :id;
 -- Remove the attempts to tell people about a question.
 delete from deliveries where workspace = :workspace and question_id = :id;
 
--- name: feed
--- Events of a workspace's questions after a cursor.
-select * from events indexed by events_by_workspace
-where workspace = :workspace and ("transaction", place) > (:transaction, :number) and question_id <> ''
-order by "transaction", place
-limit :limit;
-
 -- name: settled_since
 -- Which questions of a workspace were settled after a cursor. Writers take turns here, so that no event comes late.
 select question_id, "transaction", number from events indexed by events_by_workspace
@@ -288,20 +281,6 @@ where workspace = :workspace
     and ("transaction", place) > (:transaction, :number)
     and question_id <> ''
     and kind in (select value from json_each(:kinds))
-order by "transaction", place
-limit :limit;
-
--- name: trail
--- All events of a workspace after a cursor.
-select * from events
-where workspace = :workspace and ("transaction", place) > (:transaction, :number)
-order by "transaction", place
-limit :limit;
-
--- name: workspace_events
--- The same of those that are not about a question.
-select * from events
-where workspace = :workspace and question_id = '' and ("transaction", place) > (:transaction, :number)
 order by "transaction", place
 limit :limit;
 

@@ -495,3 +495,21 @@ where e.workspace = :workspace and e.question_id ${in(:ids::text[])} and e.quest
     and e.kind ${in(:kinds::text[])}
 order by e.number desc
 limit :limit;
+
+-- name: feed
+-- Events of a workspace's questions after a cursor.
+select e.*
+from handraise.events as e
+where e.workspace = :workspace and e.question_id <> '' and ${next_events(e)}
+limit :limit;
+
+-- name: trail
+-- All events of a workspace after a cursor.
+select e.* from handraise.events as e where e.workspace = :workspace and ${next_events(e)} limit :limit;
+
+-- name: workspace_events
+-- The same of those that are not about a question.
+select e.*
+from handraise.events as e
+where e.workspace = :workspace and e.question_id = '' and ${next_events(e)}
+limit :limit;
