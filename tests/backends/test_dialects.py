@@ -45,6 +45,14 @@ _GROUPS_IN_SQLITE = (
         ),
         ("where id = :id ${lock(for key share)}", "where id = :id for key share", "where id = :id "),
         (
+            "where ${next_events(e)}",
+            (
+                "where (e.transaction, e.number) > (:transaction::bigint::text::xid8, :number::bigint) "
+                "and e.transaction < (select handraise.feed_edge()) order by e.transaction, e.number"
+            ),
+            'where (e."transaction", e.place) > (:transaction, :number) order by e."transaction", e.place',
+        ),
+        (
             "returning ${groups_of(people)}",
             "returning handraise.groups_of(people.workspace, people.id)",
             _GROUPS_IN_SQLITE,

@@ -354,11 +354,10 @@ async def test_a_batch_neither_reads_nor_writes_a_workspace_that_it_is_not_for(
             async with transaction(connection, RowSecurity(None).begin_in(*ours)):
                 return await connection.fetch(statement.numbered, *statement.arguments(now=None, **values))
 
-        places = {"workspaces": [each.workspace for each in posted], "ids": ["1"] * 3}
-        one_each = {"workspace": places["workspaces"], "id": places["ids"]}
-        for name, more in (("read", one_each), ("beat", {**places, "actor": "agent"})):
+        one_each = {"workspace": [each.workspace for each in posted], "id": ["1"] * 3}
+        for name, more in (("read", one_each), ("heartbeats", {**one_each, "actor": ["agent"] * 3})):
             assert sorted(row["workspace"] for row in await fetch(name, **more)) == sorted(ours)
-        assert {row["workspace"] for row in await fetch("outcomes", **places) if row["status"] is None} == {
+        assert {row["workspace"] for row in await fetch("outcomes", **one_each) if row["status"] is None} == {
             theirs
         }, "what is hidden looks as if it did not exist"
         refs = {"workspace": [each.workspace for each in questions], "id": [each.id for each in questions]}

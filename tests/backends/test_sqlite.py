@@ -248,7 +248,6 @@ PARAMETERS: dict[str, Any] = {
     "limit": 50,
     "at_most": 50,
     "now": 0,
-    "places": '[["w", "1"]]',
     "rows": '[{"workspace": "w", "id": "1", "owner": "a", "key": "k"}]',
     "question_id": "1",
     "transaction": 0,

@@ -155,7 +155,7 @@ LEADER, FOLLOWERS = 1, [4_001 + 4_000 * n for n in range(10)]
 """A pending question of w1, and those that follow it."""
 KEYS = [PENDING // 300 * 300 + 501 + 300 * n for n in range(20)]
 """Settled questions of w1 and agent1 that have keys."""
-THE_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
+THE_END = {"transaction": 2**63 - 1, "number": 2**63 - 1}
 
 
 @pytest.fixture(scope="module", name="filled")

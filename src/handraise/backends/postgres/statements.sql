@@ -1,67 +1,8 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the clock of the database is used.
 
--- name: claim_sending
--- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
-update handraise.questions
-set sending_until = coalesce(:now::timestamptz, now()) + :lease::interval
-where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
-    and (expires_at is null or expires_at > coalesce(:now::timestamptz, now()))
-    and (sending_until is null or sending_until <= coalesce(:now::timestamptz, now()))
-returning id;
-
--- name: mark_sent
--- Record that a question was shown in a chat.
-with sent as (
-    update handraise.questions
-    set sent_at = coalesce(:now::timestamptz, now()), sending_until = null
-    where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
-        and (expires_at is null or expires_at > coalesce(:now::timestamptz, now()))
-    returning workspace, id, sent_at
-),
-logged as (
-    insert into handraise.events (at, workspace, question_id, kind, actor, channel)
-    select sent_at, workspace, id, 'sent', :actor, :channel from sent
-)
-select id from sent;
-
 -- name: due_workspaces
 -- Some of the workspaces in which a step is due, or a question that nobody waits for.
 select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most);
-
--- name: beat
--- Store that an asker still waits for the answers to these questions. One that another transaction has locked is left out:
--- a sign of the asker never makes anybody wait. What was heard from lately is not written again.
-with late as materialized (
-    select l.workspace, l.id
-    from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-    join handraise.questions as l on l.workspace = t.workspace and l.id = t.id
-    where l.asker = :actor and l.status = 'pending' and l.heartbeat is not null
-        and l.heard_at <= coalesce(:now::timestamptz, now()) - l.heartbeat * interval '0.1 seconds'
-    for no key update of l skip locked
-),
-heard as (
-    update handraise.questions as q
-    set heard_at = coalesce(:now::timestamptz, now())
-    from late
-    where q.workspace = late.workspace and q.id = late.id
-    returning q.workspace, q.id, q.heartbeat
-)
-select workspace, id, heartbeat from heard
-union all
-select q.workspace, q.id, q.heartbeat
-from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
-where q.asker = :actor and q.status = 'pending' and q.heartbeat is not null
-    and q.heard_at > coalesce(:now::timestamptz, now()) - q.heartbeat * interval '0.1 seconds';
-
--- name: followers
--- Pending questions that follow one.
-select q.*, coalesce(:now::timestamptz, now()) as now
-from handraise.inbox as i
-join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.workspace = :workspace and i.follows = :id
-order by i.question_id
-limit :limit;
 
 -- name: writers
 -- The transactions that write to questions now. A statement takes its lock before its snapshot of the database, so one
@@ -82,18 +23,6 @@ from handraise.remove_settled(
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :looked, :workspace,
     :transaction::text::xid8, :number::bigint
 );
-
--- name: outcomes
--- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once.
-select t.workspace, t.id, q.status, q.settled_at, q.outcome
-from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-left join lateral (
-    select q.status, q.settled_at, q.outcome
-    from handraise.questions as q
-    where q.workspace = t.workspace and q.id = t.id
-    limit 1
-) as q on true
-where q.status is distinct from 'pending';
 
 -- name: pending_all
 -- A page of everything pending in a workspace: the walk along the index first, then only its rows.
@@ -262,7 +191,7 @@ with page as materialized (
         select w.transaction, w.number, w.question_id, w.kind, w.at
         from handraise.events as w
         where w.workspace = :workspace
-            and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+            and (w.transaction, w.number) < (:transaction::bigint::text::xid8, :number::bigint)
         order by w.transaction desc, w.number desc
         limit :looked::bigint
     ) as e
@@ -320,7 +249,7 @@ edge as (
     select w.transaction, w.number, w.at
     from handraise.events as w
     where w.workspace = :workspace
-        and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+        and (w.transaction, w.number) < (:transaction::bigint::text::xid8, :number::bigint)
         and (select count(*) from page) < :limit::bigint
     order by w.transaction desc, w.number desc
     offset :looked::bigint - 1
@@ -340,7 +269,7 @@ with walked as materialized (
     select w.transaction, w.number, w.question_id, w.kind, w.at
     from handraise.events as w
     where w.workspace = :workspace
-        and (w.transaction, w.number) > (:transaction::text::xid8, :number::bigint)
+        and (w.transaction, w.number) > (:transaction::bigint::text::xid8, :number::bigint)
     order by w.transaction, w.number
     limit :looked::bigint
 ),
@@ -455,7 +384,7 @@ with page as materialized (
         select w.transaction, w.number, w.question_id, w.kind, w.at
         from handraise.events as w
         where w.workspace = :workspace
-            and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+            and (w.transaction, w.number) < (:transaction::bigint::text::xid8, :number::bigint)
         order by w.transaction desc, w.number desc
         limit :looked::bigint
     ) as e
@@ -487,7 +416,7 @@ edge as (
     select w.transaction, w.number, w.at
     from handraise.events as w
     where w.workspace = :workspace
-        and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+        and (w.transaction, w.number) < (:transaction::bigint::text::xid8, :number::bigint)
         and (select count(*) from page) < :limit::bigint
     order by w.transaction desc, w.number desc
     offset :looked::bigint - 1
@@ -498,44 +427,6 @@ from (select) as one
 left join page on true
 left join edge on true
 order by page.transaction desc, page.number desc;
-
--- name: covering_stop
--- The oldest stop that covers a question.
-select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor
-from handraise.stops as s
-where s.workspace = :workspace and (s.agent is null or s.agent = :asker) and (s.tool is null or s.tool = :tool)
-order by s.at, s.id
-limit 1;
-
--- name: count_pending
--- How many questions an asker has pending.
-select count(*) from handraise.inbox where workspace = :workspace and asker = :asker and main;
-
--- name: history
--- The events of one question.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace and question_id = :question_id and question_id <> ''
-order by events.number;
-
--- name: histories
--- The latest events of some kinds of several questions.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace and question_id = any (:ids::text[]) and question_id <> '' and kind = any (:kinds::text[])
-order by events.number desc
-limit :limit::bigint;
-
--- name: feed
--- Events of a workspace's questions after a cursor, only those older than every transaction still running.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace
-    and question_id <> ''
-    and (transaction, number) > (:transaction::text::xid8, :number::bigint)
-    and transaction < (select handraise.feed_edge())
-order by events.transaction, events.number
-limit :limit;
 
 -- name: settled_since
 -- Which questions of a workspace were settled since a mark, and the next mark: the oldest transaction still running. What
@@ -552,34 +443,13 @@ left join lateral (
     limit :limit
 ) as e on true;
 
--- name: trail
--- All events of a workspace after a cursor, only those older than every transaction still running.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace
-    and (transaction, number) > (:transaction::text::xid8, :number::bigint)
-    and transaction < (select handraise.feed_edge())
-order by events.transaction, events.number
-limit :limit;
-
--- name: workspace_events
--- The same of those that are not about a question.
-select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
-from handraise.events
-where workspace = :workspace
-    and question_id = ''
-    and (transaction, number) > (:transaction::text::xid8, :number::bigint)
-    and transaction < (select handraise.feed_edge())
-order by events.transaction, events.number
-limit :limit;
-
 -- name: search_workspace_events
 -- Those of them that are searched for, the newest first.
 select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
 from handraise.events
 where workspace = :workspace
     and question_id = ''
-    and (transaction, number) < (:transaction::text::xid8, :number::bigint)
+    and (transaction, number) < (:transaction::bigint::text::xid8, :number::bigint)
     and transaction < (select handraise.feed_edge())
     and (:person::text is null or actor = :person or data -> 'people' ? :person)
     and (:kind::text is null or kind = :kind)

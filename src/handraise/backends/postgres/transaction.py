@@ -20,6 +20,7 @@ from handraise.backends.sql_files import (
 
 STATEMENTS = without_doubles(
     load_statements("handraise.backends.postgres"),
+    load_statements("handraise.backends.postgres", "views.sql"),
     load_port_statements("handraise.backends.postgres", Dialect.POSTGRES),
 )
 PARTS = {name: tuple(parts_of(statement).values()) for name, statement in STATEMENTS.items()}

@@ -229,6 +229,19 @@ async def join(ref: Ref, work: Transaction, *, by: str, key: str) -> bool:
     return bool(await work.fetch_each("join", [values]))
 
 
+async def claim_sending(ref: Ref, work: Transaction, *, by: str, lease: timedelta) -> bool:
+    """Claim the task of showing a question in a chat; return whether nobody else has it."""
+    return bool(await work("claim_sending", **ref._asdict(), actor=by, lease=lease))
+
+
+async def mark_sent(ref: Ref, work: Transaction, *, by: str, channel: str | None) -> bool:
+    """Record that a question was shown in a chat; return whether it was not shown before."""
+    if not await work("mark_sent", **ref._asdict(), actor=by):
+        return False
+    await work.write({"add_events": [event_values(ref, EventKind.SENT, {}, by, channel=channel)]})
+    return True
+
+
 async def take_back(ref: Ref, work: Transaction, *, by: str, reason: str | None) -> bool:
     """Take an approval back; return whether that was possible."""
     rows = await work.fetch_each("lock_settled", [ref._asdict()])

@@ -74,6 +74,13 @@ MACROS = {
         "coalesce(:now::timestamptz, clock_timestamp())",
         ":now",
     ),
+    "next_events": Macro(
+        "Events after a place, in their order. PostgreSQL returns only those older than every transaction still running: such "
+        "a transaction may store an event before a later one.",
+        "({0}.transaction, {0}.number) > (:transaction::bigint::text::xid8, :number::bigint) "
+        "and {0}.transaction < (select handraise.feed_edge()) order by {0}.transaction, {0}.number",
+        '({0}."transaction", {0}.place) > (:transaction, :number) order by {0}."transaction", {0}.place',
+    ),
     "groups_of": Macro(
         "The names of the groups of a person, who is a row of `people`, as a JSON list.",
         "handraise.groups_of({0}.workspace, {0}.id)",

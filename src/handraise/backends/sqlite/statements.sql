@@ -1,71 +1,11 @@
 -- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them in one commit.
 
--- name: followers
--- Pending questions that follow one.
-select q.*, :now as now
-from inbox as i
-join questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.workspace = :workspace and i.follows = :id
-order by i.question_id
-limit :limit;
-
--- name: covering_stop
--- The oldest stop that covers a question.
-select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor
-from stops as s
-where s.workspace = :workspace and (s.agent is null or s.agent = :asker) and (s.tool is null or s.tool = :tool)
-order by s.at, s.id
-limit 1;
-
--- name: claim_sending
--- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
-update questions
-set sending_until = :now + :lease
-where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
-    and (expires_at is null or expires_at > :now) and (sending_until is null or sending_until <= :now)
-returning id;
-
--- name: mark_sent
--- Record that a question was shown in a chat.
-update questions
-set sent_at = :now, sending_until = null
-where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
-    and (expires_at is null or expires_at > :now)
-returning id;
-
--- name: log
--- One line of history.
-insert into events (workspace, question_id, kind, at, actor, channel, data)
-values (:workspace, :id, :kind, :now, :actor, :channel, :data);
-
 -- name: due_workspaces
--- The workspaces, or this one, in which a step is due, or a question that nobody waits for.
-select workspace from inbox where due_at <= :now and (:workspace is null or workspace = :workspace)
+-- Some of the workspaces in which a step is due, or a question that nobody waits for.
+select workspace from inbox where due_at <= :now
 union
-select workspace from inbox where unheard_at <= :now and (:workspace is null or workspace = :workspace)
+select workspace from inbox where unheard_at <= :now
 limit :at_most;
-
--- name: beat
--- Store that an asker still waits for the answers to these questions. What was heard from lately is not written again.
-update questions
-set heard_at = :now
-where workspace = :workspace and id in (select value from json_each(:ids)) and asker = :actor and status = 'pending'
-    and heartbeat is not null and heard_at <= :now - cast(heartbeat * 100000 as integer);
-
--- name: heartbeats
--- The heartbeats of those of these questions that are pending, are of this asker, and have one; and which are not written.
-select id, heartbeat, heard_at <= :now - cast(heartbeat * 100000 as integer) as is_late
-from questions
-where workspace = :workspace and id in (select value from json_each(:ids)) and asker = :actor and status = 'pending'
-    and heartbeat is not null;
-
--- name: outcomes
--- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once. The places
--- come as one JSON array.
-select place.value ->> 0 as workspace, place.value ->> 1 as id, q.status, q.settled_at, q.outcome
-from json_each(:places) as place
-left join questions as q on q.workspace = place.value ->> 0 and q.id = place.value ->> 1
-where q.status is not 'pending';
 
 -- name: pending_all
 -- A page of everything pending in a workspace.
@@ -122,7 +62,7 @@ order by q.id;
 
 -- name: urgent_all
 -- The next places of everything pending in a workspace, along one walk of `handraise.model.urgency`.
-select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation, :now as now
 from inbox as i indexed by inbox_all_by_urgency
 where i.workspace = :workspace and i.main and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
 order by i.urgency, i.question_id
@@ -130,7 +70,7 @@ limit :limit;
 
 -- name: urgent_by_recipient
 -- The same of an inbox: the questions under each name the person answers to, each shown once.
-select distinct i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+select distinct i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation, :now as now
 from inbox as i indexed by inbox_by_urgency
 where i.workspace = :workspace and i.recipient in (select value from json_each(:principals))
     and i.open and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
@@ -141,7 +81,7 @@ limit :limit;
 
 -- name: urgent_by_asker
 -- The same of one asker, also narrowed to a person's own names. All its pending questions are sorted.
-select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation, :now as now
 from inbox as i indexed by inbox_by_asker
 where i.workspace = :workspace and i.main and i.asker = :asker
     and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
@@ -158,7 +98,7 @@ limit :limit;
 
 -- name: urgent_by_conversation
 -- The same of one conversation, also narrowed to an asker.
-select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation, :now as now
 from inbox as i indexed by inbox_by_conversation
 where i.workspace = :workspace and i.main and i.conversation = :conversation
     and (i.urgency, i.question_id) > (:rank, :after) and i.urgency < :until
@@ -334,31 +274,6 @@ delete from events where workspace = :workspace and question_id = :id;
 -- Remove the attempts to tell people about a question.
 delete from deliveries where workspace = :workspace and question_id = :id;
 
--- name: count_pending
--- How many questions an asker has pending.
-select count(*) as count from inbox where workspace = :workspace and asker = :asker and main;
-
--- name: history
--- The events of one question.
-select * from events
-where workspace = :workspace and question_id = :question_id and question_id <> ''
-order by "transaction", place;
-
--- name: histories
--- The latest events of some kinds of several questions.
-select e.* from json_each(:ids) as i
-cross join events as e on e.workspace = :workspace and e.question_id = i.value and e.question_id <> ''
-where e.kind in (select k.value from json_each(:kinds) as k)
-order by e."transaction" desc, e.place desc
-limit :limit;
-
--- name: feed
--- Events of a workspace's questions after a cursor.
-select * from events indexed by events_by_workspace
-where workspace = :workspace and ("transaction", place) > (:transaction, :number) and question_id <> ''
-order by "transaction", place
-limit :limit;
-
 -- name: settled_since
 -- Which questions of a workspace were settled after a cursor. Writers take turns here, so that no event comes late.
 select question_id, "transaction", number from events indexed by events_by_workspace
@@ -366,20 +281,6 @@ where workspace = :workspace
     and ("transaction", place) > (:transaction, :number)
     and question_id <> ''
     and kind in (select value from json_each(:kinds))
-order by "transaction", place
-limit :limit;
-
--- name: trail
--- All events of a workspace after a cursor.
-select * from events
-where workspace = :workspace and ("transaction", place) > (:transaction, :number)
-order by "transaction", place
-limit :limit;
-
--- name: workspace_events
--- The same of those that are not about a question.
-select * from events
-where workspace = :workspace and question_id = '' and ("transaction", place) > (:transaction, :number)
 order by "transaction", place
 limit :limit;
 

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from handraise.backends.pagination import Edge, endings_since, read_cursor, settled_page, walks_of
-from handraise.backends.sql.decided_changes import (
-    expire_older,
-    find_grant,
-    join,
-    report,
-    revoke,
-    rounds_of,
-    settle,
-    take_back,
-    take_due_steps,
-    use_approval,
-)
+from handraise.backends.pagination import Cursor, Edge, endings_since, settled_page, walks_of
 from handraise.backends.sql.feed_places import (
     BEGINNING,
     END,
@@ -36,49 +23,24 @@ from handraise.backends.sql.new_questions import ask
 from handraise.backends.sql.parameters import (
     count_query,
     is_indexed,
-    page_query,
     settled_query,
-    to_json,
     urgent_query,
     view_query,
 )
-from handraise.backends.sql.rows import (
-    instant,
-    stored_change,
-    stored_ending,
-    stored_event,
-    stored_grant,
-    stored_outcome,
-    stored_question,
-    stored_questions,
-    stored_stop,
-    stored_trail_line,
-    waiting_page,
-)
+from handraise.backends.sql.rows import Row, instant, stored_ending, stored_question
+from handraise.backends.sql.store import SqlStore
+from handraise.backends.sql.transactions import Transaction, Values
 from handraise.backends.sqlite.connections import Connections
 from handraise.backends.sqlite.search_index import SqliteSearchIndex
 from handraise.backends.sqlite.statements import run
-from handraise.backends.sqlite.timestamps import length, micros, now_by
+from handraise.backends.sqlite.timestamps import length, now_by
 from handraise.backends.sqlite.transaction import SqliteTransaction, finished
-from handraise.model.approval_uses import Use, UseRefused
-from handraise.model.events import SETTLING, Event, EventKind
-from handraise.model.grants import Grant
-from handraise.model.json_values import Json
-from handraise.model.lifecycle import (
-    Move,
-)
-from handraise.model.move_decisions import Change, Refused
-from handraise.model.outcomes import Outcome
+from handraise.model.events import SETTLING
 from handraise.model.pending_views import Order, ViewCounts, counted_views
 from handraise.model.people import Responder
-from handraise.model.questions import Draft, Question, Ref
-from handraise.model.receipts import UsableApproval
-from handraise.model.search_words import SearchQuery
+from handraise.model.questions import Draft, Ref
 from handraise.model.settled_rows import SettledRow
 from handraise.model.statistics import Ending
-from handraise.model.stops import Stop, tool_of
-from handraise.model.urgency import soon_at
-from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
     MAX_EVENTS_SCANNED,
@@ -86,98 +48,47 @@ from handraise.ports import (
     Durability,
     Endings,
     Filter,
-    IndexBatch,
-    IndexEntry,
     Inserted,
     QueueStats,
-    SearchPage,
     SettledPage,
     SettledRows,
-    WaitingPage,
-    WorkspaceEventSearch,
 )
 from handraise.ports.settled_filter import SettledFilter
 
+Result = TypeVar("Result")
+
 _LOOKED_AT = 1_000
 """How many events are read at once to find questions to remove."""
-_LOOKS = 64
-_WORKSPACES_AT_ONCE = 1_000
 _COUNTED = 100_000
 """How many questions and deliveries are counted at most."""
 
 
-T = TypeVar("T")
-
-
-class SqliteStore:
+class SqliteStore(SqlStore):
     """Questions in SQLite. See `handraise.ports.Store` for what each method promises."""
 
     def __init__(self, connections: Connections, clock: Clock | None = None) -> None:
+        super().__init__(SqliteSearchIndex(connections, self._now))
         self._connections = connections
         self._clock = clock
         self._hand = 0
-        self._search = SqliteSearchIndex(connections, self._now)
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
-        asked = await self._transact(partial(ask, drafts, quota=quota, counted=True))
+        workspaces = {draft.workspace for draft in drafts}
+        asked = await self._transact(workspaces, partial(ask, drafts, quota=quota, counted=True))
         return asked.results
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | Refused]:
-        """Make moves; see the port."""
-
-        async def work(made: SqliteTransaction) -> list[Question | Refused]:
-            results: dict[int, Question | Refused] = {}
-            for places in rounds_of([(move.question.ref,) for move in moves]):
-                decided = await settle([moves[place] for place in places], made)
-                for place, each in zip(places, decided, strict=True):
-                    results[place] = each.question if isinstance(each, Change) else each
-            return [results[place] for place in range(len(moves))]
-
-        return await self._transact(work)
-
-    async def _transact(self, work: Callable[[SqliteTransaction], Awaitable[T]]) -> T:
+    async def _transact(
+        self, workspaces: Iterable[str], work: Callable[[Transaction], Awaitable[Result]]
+    ) -> Result:
         """The result of work in one transaction."""
+        del workspaces  # whoever can open the file may read all of it
         return await self._connections.write(
             lambda connection: finished(work(SqliteTransaction(connection, self._now())))
         )
 
-    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
-        """Questions by their places; see the port."""
-        rows = await self._fetch("read", rows=[ref._asdict() for ref in refs])
-        found = {question.ref: question for question in await stored_questions(rows)}
-        return [found.get(ref) for ref in refs]
-
-    async def followers(self, ref: Ref, *, limit: int) -> Sequence[Question]:
-        """Questions that follow one; see the port."""
-        rows = await self._fetch("followers", workspace=ref.workspace, id=ref.id, limit=limit)
-        return await stored_questions(rows)
-
-    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
-        """The outcomes of what is settled; see the port."""
-        rows = await self._fetch("outcomes", places=list(refs))
-        return {Ref(row["workspace"], row["id"]): stored_outcome(row) for row in rows}
-
-    async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
-        """The question with a key; see the port."""
-        rows = await self._fetch("read_by_key", rows=[{"workspace": workspace, "owner": owner, "key": key}])
-        return stored_question(rows[0]) if rows else None
-
-    async def join(self, ref: Ref, *, by: str, key: str) -> bool:
-        """Have another key stand for a question; see the port."""
-        return await self._transact(partial(join, ref, by=by, key=key))
-
-    async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
-        """A page of pending questions; see the port."""
-        name, values = page_query(where, after=after, limit=limit)
-        rows = await self._fetch(name, **values)
-        return await stored_questions(rows)
-
-    async def by_urgency(
-        self, where: Filter, *, after: str | None, limit: int, order: Order = "urgency"
-    ) -> WaitingPage:
-        """Places of pending questions, most urgent first; see the port."""
-        cursor, now = read_cursor(after), self._now()
+    async def _places(self, where: Filter, cursor: Cursor | None, order: Order, limit: int) -> Sequence[Row]:
+        """The places of a page: one walk after the other."""
         if is_indexed(where, order):
             name, values = urgent_query(where, limit=limit)
         else:
@@ -187,15 +98,14 @@ class SqliteStore:
             return [
                 row
                 for walk in walks_of(cursor, order)
-                for row in run(connection, name, **{**values, **walk._asdict()}, now=now)
+                for row in run(connection, name, **{**values, **walk._asdict()}, now=self._now())
             ]
 
-        rows = await self._connections.read(work)
-        return waiting_page(rows, limit, order, soon_at(instant(now)) if cursor is None else cursor.soon)
+        return await self._connections.read(work)
 
     async def count_views(self, workspace: str, recipient: Responder) -> ViewCounts:
         """How many questions are in each view; see the port."""
-        rows = await self._fetch("count_views", workspace=workspace, **count_query(recipient))
+        rows = await self._fetch(workspace, "count_views", **count_query(recipient))
         numbers = {row["view"]: row["number"] for row in rows}
         return counted_views(numbers, more=any(row["more"] for row in rows))
 
@@ -245,24 +155,6 @@ class SqliteStore:
 
         return await self._connections.read(work)
 
-    async def search(self, where: Filter, query: SearchQuery, *, after: str | None, limit: int) -> SearchPage:
-        """Questions with these words; see the port."""
-        return await self._search.search(where, query, after=after, limit=limit)
-
-    async def unindexed(self, *, limit: int) -> Sequence[str]:
-        """Workspaces that are not indexed up to their ends; see the port."""
-        return await self._search.unindexed(limit=limit)
-
-    async def next_to_index(self, workspace: str, *, limit: int) -> IndexBatch:
-        """Questions to be indexed; see the port."""
-        return await self._search.next_to_index(workspace, limit=limit)
-
-    async def put_in_index(
-        self, workspace: str, entries: Sequence[IndexEntry], *, after: str | None, cursor: str | None
-    ) -> bool:
-        """Index questions; see the port."""
-        return await self._search.put_in_index(workspace, entries, after=after, cursor=cursor)
-
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Endings:
         """How questions ended; see the port."""
 
@@ -280,99 +172,15 @@ class SqliteStore:
 
         return await endings_since(look, since=since, limit=limit)
 
-    async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
-        """Do what is due; see the port."""
-        settled: list[Ref] = []
-        worked = True
-        # Usually nothing is due, and finding that out by reading does not need the lock.
-        while worked and (
-            due := await self._fetch("due_workspaces", workspace=workspace, at_most=_WORKSPACES_AT_ONCE)
-        ):
-            worked = False
-            for row in due:
-                ended, was_due = await self._transact(partial(take_due_steps, row["workspace"], limit))
-                settled += ended
-                worked = worked or was_due
-        return settled
-
-    async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
-        """Store that an asker still waits; see the port."""
-        found: dict[Ref, float] = {}
-        for workspace in dict.fromkeys(ref.workspace for ref in refs):
-            ids = [ref.id for ref in refs if ref.workspace == workspace]
-            named: dict[str, Any] = {"workspace": workspace, "ids": ids}
-            rows = await self._fetch("heartbeats", actor=by, **named)
-            # Mostly nothing is to be written, and finding that out does not need the lock.
-            if any(row["is_late"] for row in rows):
-                rows = await self._connections.write(partial(self._beat, actor=by, **named))
-            found |= {Ref(workspace, row["id"]): row["heartbeat"] for row in rows}
-        return found
-
-    def _beat(self, connection: sqlite3.Connection, **named: Any) -> list[sqlite3.Row]:
-        now = self._now()
-        run(connection, "beat", now=now, **named)
-        return run(connection, "heartbeats", now=now, **named)
-
-    async def expire_older(
-        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
-    ) -> Sequence[Ref]:
-        """Expire what is too old; see the port."""
-        return await self._transact(partial(expire_older, workspace, asker, max_age, limit))
-
-    async def count_pending(self, workspace: str, asker: str) -> int:
-        """How many are pending; see the port."""
-        rows = await self._fetch("count_pending", workspace=workspace, asker=asker)
-        count: int = rows[0]["count"]
-        return count
-
-    async def covering_stop(self, question: Question) -> Stop | None:
-        """The stop that covers a question; see the port."""
-        asked = {"asker": question.asker, "tool": tool_of(question)}
-        rows = await self._fetch("covering_stop", workspace=question.workspace, **asked)
-        return stored_stop(rows[0]) if rows else None
-
-    async def consume(self, ref: Ref, use: Use) -> UsableApproval | UseRefused | None:
-        """Use an approval up; see the port."""
-        return await self._transact(partial(use_approval, ref, use))
-
-    async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
-        """Claim the task of showing a question; see the port."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
-            return bool(run(connection, "claim_sending", now=self._now(), lease=lease, **place))
-
-        return await self._connections.write(work)
-
-    async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
-        """Record that a question was shown; see the port."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            now, place = self._now(), {"workspace": ref.workspace, "id": ref.id, "actor": by}
-            if not run(connection, "mark_sent", now=now, **place):
-                return False
-            _log(connection, ref, "sent", now, actor=by, channel=channel)
-            return True
-
-        return await self._connections.write(work)
-
-    async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
-        """Take back an approval; see the port."""
-        return await self._transact(partial(take_back, ref, by=by, reason=reason))
-
-    async def report(self, ref: Ref, *, by: str, record: dict[str, Json]) -> bool:
-        """Record what came of an answer; see the port."""
-        return await self._transact(partial(report, ref, by=by, record=record))
-
     async def tidy(self, *, keep: timedelta | None, limit: int) -> int:
         """Remove what is settled; see the port."""
         removed = 0
-        rules = {row["workspace"]: row["keep"] for row in await self._fetch("rules")}
+        rules = {row["workspace"]: row["keep"] for row in await self._fetch(None, "rules")}
         kept = None if keep is None else length(keep)
         shortest = min((each for each in (kept, *rules.values()) if each is not None), default=None)
         while shortest is not None and removed < limit:
             now, batch = self._now(), {"number": self._hand, "looked": _LOOKED_AT}
-            looked = await self._fetch("look_at", **batch)
+            looked = await self._fetch(None, "look_at", **batch)
             over = {
                 Ref(row["workspace"], row["id"]): now - keeps
                 for row in looked
@@ -390,82 +198,6 @@ class SqliteStore:
             self._hand = looked[-1]["number"]
         return removed
 
-    async def find_grant(self, question: Question) -> Grant | None:
-        """The grant that holds; see the port."""
-        return await self._transact(partial(find_grant, question))
-
-    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
-        """All grants; see the port."""
-        rows = await self._fetch("grants", workspace=workspace, after=after or "", limit=limit)
-        return [stored_grant(row) for row in rows]
-
-    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
-        """End a grant; see the port."""
-        return await self._transact(partial(revoke, workspace, grant_id, by=by))
-
-    async def history(self, ref: Ref) -> Sequence[Event]:
-        """One question's events; see the port."""
-        rows = await self._fetch("history", workspace=ref.workspace, question_id=ref.id)
-        return [stored_event(row, cursor=cursor_of(row)) for row in rows]
-
-    async def histories(
-        self, workspace: str, question_ids: Collection[str], *, kinds: Collection[EventKind], limit: int
-    ) -> Sequence[Event]:
-        """Several questions' events; see the port."""
-        rows = await self._fetch(
-            "histories", workspace=workspace, ids=list(question_ids), kinds=list(kinds), limit=limit
-        )
-        return [stored_event(row, cursor=cursor_of(row)) for row in reversed(rows)]
-
-    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
-        """A workspace's events; see the port."""
-        rows = await self._fetch(
-            "feed", workspace=workspace, limit=limit, **(read_place(after) if after else BEGINNING).named()
-        )
-        return [stored_event(row, cursor=cursor_of(row)) for row in rows]
-
-    async def trail(
-        self, workspace: str, *, after: str | None, limit: int
-    ) -> Sequence[Event | WorkspaceEvent]:
-        """All events that are to be sealed; see the port."""
-        rows = await self._fetch(
-            "trail", workspace=workspace, limit=limit, **(read_place(after) if after else BEGINNING).named()
-        )
-        return [stored_trail_line(row, cursor_of(row)) for row in rows]
-
-    async def workspace_events(
-        self, workspace: str, *, after: str | None, limit: int
-    ) -> Sequence[WorkspaceEvent]:
-        """Events that are not about a question; see the port."""
-        rows = await self._fetch(
-            "workspace_events",
-            workspace=workspace,
-            limit=limit,
-            **(read_place(after) if after else BEGINNING).named(),
-        )
-        return [stored_change(row, cursor=cursor_of(row)) for row in rows]
-
-    async def search_workspace_events(
-        self, workspace: str, search: WorkspaceEventSearch, *, before: str | None, limit: int
-    ) -> Sequence[WorkspaceEvent]:
-        """The newest events that are searched for; see the port."""
-        rows = await self._fetch(
-            "search_workspace_events",
-            workspace=workspace,
-            **(read_place(before) if before else END).named(),
-            person=search.person,
-            kind=search.kind,
-            since=None if search.since is None else micros(search.since),
-            until=None if search.until is None else micros(search.until),
-            limit=limit,
-        )
-        return [stored_change(row, cursor=cursor_of(row)) for row in rows]
-
-    async def feed_end(self, workspace: str) -> str:
-        """Where a workspace's events end now; see the port."""
-        rows = await self._fetch("feed_end", workspace=workspace)
-        return cursor_of(rows[0]) if rows else "0"
-
     async def settled_since(
         self, workspace: str, mark: str | None, *, limit: int
     ) -> tuple[Sequence[str], str | None]:
@@ -473,10 +205,10 @@ class SqliteStore:
         if mark is None:
             return [], await self.feed_end(workspace)
         rows = await self._fetch(
+            workspace,
             "settled_since",
-            workspace=workspace,
             **read_place(mark).named(),
-            kinds=json.dumps(sorted(SETTLING)),
+            kinds=sorted(SETTLING),
             limit=limit + 1,
         )
         last = cursor_of(rows[-1]) if rows else mark
@@ -510,10 +242,14 @@ class SqliteStore:
         """What an acknowledged write survives; see the port."""
         return await self._connections.durability()
 
-    async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
-        return await self._connections.read(
-            lambda connection: run(connection, name, now=self._now(), **values)
-        )
+    async def _fetch(self, workspace: str | None, name: str, /, **values: Any) -> Sequence[Row]:
+        """The rows of a statement."""
+        values = {"workspace": workspace, "now": self._now(), **values}
+        return await self._connections.read(lambda connection: run(connection, name, **values))
+
+    async def _fetch_each(self, name: str, rows: Sequence[Values]) -> Sequence[Row]:
+        """What a statement that reads returns for these rows."""
+        return await self._fetch(None, name, rows=rows)
 
     def _now(self) -> int:
         return now_by(self._clock)
@@ -584,17 +320,3 @@ def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection
         return removed
 
     return work
-
-
-def _log(
-    connection: sqlite3.Connection,
-    ref: Ref,
-    kind: str,
-    now: int,
-    *,
-    actor: str | None = None,
-    channel: str | None = None,
-    data: Any = None,
-) -> None:
-    about = {"workspace": ref.workspace, "id": ref.id, "kind": kind, "now": now}
-    run(connection, "log", actor=actor, channel=channel, data=to_json(data), **about)

@@ -3,7 +3,7 @@
 
 -- name: view
 -- The next places of a view along one walk: of a person under each name the person answers to, or of a whole workspace.
-select distinct i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+select distinct i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation, :now as now
 from inbox as i
 where i.workspace = :workspace
     and case

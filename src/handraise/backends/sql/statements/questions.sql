@@ -422,3 +422,101 @@ returning *;
 -- name: read_grant
 -- One grant.
 select * from handraise.grants where workspace = :workspace and id = :id;
+
+-- name: claim_sending
+-- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
+update handraise.questions
+set sending_until = ${now} + :lease::interval
+where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
+    and (expires_at is null or expires_at > ${now}) and (sending_until is null or sending_until <= ${now})
+returning id;
+
+-- name: mark_sent
+-- Store that a question was shown in a chat.
+update handraise.questions
+set sent_at = ${now}, sending_until = null
+where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
+    and (expires_at is null or expires_at > ${now})
+returning id;
+
+-- name: heartbeats
+-- When something was heard last of the askers of those of these questions that are pending, are theirs, and have a heartbeat.
+select q.workspace, q.id, q.heartbeat, q.heard_at, ${now} as now
+from ${rows(t, workspace text, id text, actor text)}
+join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
+where q.asker = t.actor and q.status = 'pending' and q.heartbeat is not null and q.heard_at is not null;
+
+-- name: beat
+-- Store that askers still wait. What another transaction has locked is left out: a sign of an asker never makes anybody wait.
+update handraise.questions
+set heard_at = ${now}
+where (workspace, id) in (
+    select q.workspace, q.id
+    from ${rows(t, workspace text, id text, actor text)}
+    join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
+    where q.asker = t.actor and q.status = 'pending' and q.heartbeat is not null
+    ${lock(for no key update of q skip locked)}
+)
+returning workspace, id, heartbeat;
+
+-- name: followers
+-- Pending questions that follow one.
+select q.*, ${now} as now
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.follows = :id
+order by i.question_id
+limit :limit;
+
+-- name: outcomes
+-- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once.
+select t.workspace, t.id, q.status, q.settled_at, q.outcome
+from ${rows(t, workspace text, id text)}
+left join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
+where coalesce(q.status, '') <> 'pending';
+
+-- name: covering_stop
+-- The oldest stop that covers a question.
+select s.workspace, s.id, s.agent, s.tool, s.why, s.at, s.actor
+from handraise.stops as s
+where s.workspace = :workspace and (s.agent is null or s.agent = :asker) and (s.tool is null or s.tool = :tool)
+order by s.at, s.id
+limit 1;
+
+-- name: count_pending
+-- How many questions an asker has pending.
+select count(*) as count from handraise.inbox where workspace = :workspace and asker = :asker and main;
+
+-- name: history
+-- The events of one question.
+select e.*
+from handraise.events as e
+where e.workspace = :workspace and e.question_id = :question_id and e.question_id <> ''
+order by e.number;
+
+-- name: histories
+-- The latest events of some kinds of several questions.
+select e.*
+from handraise.events as e
+where e.workspace = :workspace and e.question_id ${in(:ids::text[])} and e.question_id <> ''
+    and e.kind ${in(:kinds::text[])}
+order by e.number desc
+limit :limit;
+
+-- name: feed
+-- Events of a workspace's questions after a cursor.
+select e.*
+from handraise.events as e
+where e.workspace = :workspace and e.question_id <> '' and ${next_events(e)}
+limit :limit;
+
+-- name: trail
+-- All events of a workspace after a cursor.
+select e.* from handraise.events as e where e.workspace = :workspace and ${next_events(e)} limit :limit;
+
+-- name: workspace_events
+-- The same of those that are not about a question.
+select e.*
+from handraise.events as e
+where e.workspace = :workspace and e.question_id = '' and ${next_events(e)}
+limit :limit;
