@@ -386,9 +386,9 @@ _RACES = (
     Bug(
         "heartbeat-of-another",
         "an asker says that another one still waits",
-        "src/handraise/model/lifecycle.py",
-        "if question.asker != asker or question.unheard_from is None or question.heard_at is None:",
-        "if question.unheard_from is None or question.heard_at is None:",
+        f"{_SHARED}/questions.sql",
+        "where q.asker = t.actor and q.status = 'pending' and q.heartbeat is not null and q.heard_at is not null;",
+        "where q.status = 'pending' and q.heartbeat is not null and q.heard_at is not null;",
         (f"{IN_MEMORY}::test_nobody_gives_a_sign_for_another_asker_or_workspace",),
     ),
     Bug(

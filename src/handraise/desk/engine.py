@@ -149,7 +149,7 @@ class Engine:
         """Return a cached question that was pending when this process last saw it.
 
         What was asked never changes, so an answer can be checked against it without reading. Its status may be out of
-        date: the store decides, in the statement that settles it.
+        date: the store decides, while the question is locked.
         """
         return self._cached.get(ref)
 
