@@ -40,7 +40,6 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "put_in_index_3",
             "note_indexed",
             "unindex",
-            "unindex_2",
             "merge_index",
         }
     ),

@@ -370,8 +370,8 @@ _RACES = (
     Bug(
         "sent-by-two",
         "two processes send the same question at once",
-        f"{_SQLITE}/statements.sql",
-        " and (sending_until is null or sending_until <= :now)\nreturning id;",
+        f"{_SHARED}/questions.sql",
+        " and (sending_until is null or sending_until <= ${now})\nreturning id;",
         "\nreturning id;",
         (f"{ON_SQLITE}::test_of_many_who_would_send_a_question_one_does",),
     ),
@@ -474,10 +474,9 @@ _RACES = (
     Bug(
         "feed-skips-late-commits",
         "whoever follows the feed never sees what was committed late",
-        f"{_POSTGRES}/statements.sql",
-        "    and question_id <> ''\n    and (transaction, number) > (:transaction::text::xid8, :number::bigint)\n"
-        "    and transaction < (select handraise.feed_edge())\n",
-        "    and question_id <> ''\n    and (transaction, number) > (:transaction::text::xid8, :number::bigint)\n",
+        f"{_SRC}/backends/sql/dialects.py",
+        '        "and {0}.transaction < (select handraise.feed_edge()) order by {0}.transaction, {0}.number",\n',
+        '        "order by {0}.transaction, {0}.number",\n',
         ("tests/backends/test_postgres.py::test_a_late_commit_is_not_skipped_by_the_feed",),
     ),
     Bug(
@@ -678,9 +677,9 @@ _IDENTITY = (
     Bug(
         "row-of-a-neighbour-in-the-batch",
         "a wait sees the question of another workspace in the same batch, if their ids are equal",
-        f"{_POSTGRES}/statements.sql",
-        "    where q.workspace = t.workspace and q.id = t.id\n    limit 1\n",
-        "    where q.id = t.id\n    limit 1\n",
+        f"{_SHARED}/questions.sql",
+        "left join handraise.questions as q on q.workspace = t.workspace and q.id = t.id\nwhere coalesce",
+        "left join handraise.questions as q on q.id = t.id\nwhere coalesce",
         (f"{ROW_SECURITY}::test_equal_ids_and_keys_in_one_batch_stay_with_their_workspaces",),
     ),
     Bug(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from handraise.model.forms import Approval
 from handraise.model.questions import Draft, Question
@@ -49,16 +48,3 @@ def stop_for(stops: Iterable[Stop], question: Draft | Question) -> Stop | None:
     """The oldest of these stops that covers a question, or None."""
     covering = (each for each in stops if each.covers(question))
     return min(covering, key=lambda stop: (stop.at, stop.id), default=None)
-
-
-def stop_from_json(stored: dict[str, Any]) -> Stop:
-    """The stop that a row of its table describes, as JSON."""
-    return Stop(
-        workspace=stored["workspace"],
-        id=stored["id"],
-        agent=stored["agent"],
-        tool=stored["tool"],
-        why=stored["why"],
-        at=datetime.fromisoformat(stored["at"]),
-        by=stored["actor"],
-    )

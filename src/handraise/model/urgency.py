@@ -122,11 +122,6 @@ def folded(places: Iterable[tuple[str, Hashable]]) -> list[tuple[str, ...]]:
     return rows
 
 
-def urgency_without_expiry(draft: Draft) -> int:
-    """The base of the rank: when a store registers a draft, it adds the expiry in seconds, times four."""
-    return _band_of(draft.risk) + RISKS[draft.risk]
-
-
 def _band_of(risk: Risk | None) -> int:
     return NOT_ESCALATED if risk == "high" else _OTHERS
 

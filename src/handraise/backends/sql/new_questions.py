@@ -73,24 +73,8 @@ def _touched(draft: Draft) -> tuple[Ref, ...]:
 
 
 async def _ask_once(drafts: Sequence[Draft], work: Transaction, *, quota: int | None, counted: bool) -> Asked:
-    rows = dict(zip(drafts_refs := [each.ref for each in drafts], draft_rows(drafts), strict=True))
-    facts = {
-        Ref(row["workspace"], row["id"]): row
-        for row in await work.fetch_each(
-            "ask_facts",
-            [
-                {
-                    **draft.ref._asdict(),
-                    "owner": draft.key_owner,
-                    "asker": draft.asker,
-                    "key": draft.key,
-                    "rule": rows[draft.ref]["rule"],
-                    "replaces": draft.replaces,
-                }
-                for draft in drafts
-            ],
-        )
-    }
+    rows = {draft.ref: values for draft, values in zip(drafts, draft_rows(drafts), strict=True)}
+    facts = await _facts_of(drafts, rows, work)
     results = await _existing(drafts, facts, work)
     new = [draft for draft in drafts if draft.ref not in results]
     checks = await _ask_facts(new, facts, work)
@@ -115,7 +99,25 @@ async def _ask_once(drafts: Sequence[Draft], work: Transaction, *, quota: int | 
             pending[asker] += 1
     results.update(await _save(accepted, rows, facts, work))
     left_over = {asker: None if left is None else left - pending[asker] for asker, left in room.items()}
-    return Asked([results[ref] for ref in drafts_refs], left_over)
+    return Asked([results[draft.ref] for draft in drafts], left_over)
+
+
+async def _facts_of(
+    drafts: Sequence[Draft], rows: Mapping[Ref, dict[str, Any]], work: Transaction
+) -> dict[Ref, Row]:
+    """What is stored already, and what holds in the workspaces, for each of these drafts."""
+    asked = [
+        {
+            **draft.ref._asdict(),
+            "owner": draft.key_owner,
+            "asker": draft.asker,
+            "key": draft.key,
+            "rule": rows[draft.ref]["rule"],
+            "replaces": draft.replaces,
+        }
+        for draft in drafts
+    ]
+    return {Ref(row["workspace"], row["id"]): row for row in await work.fetch_each("ask_facts", asked)}
 
 
 async def _existing(
@@ -133,7 +135,7 @@ async def _existing(
     if not found:
         return {}
     places = sorted({Ref(ref.workspace, stored) for ref, stored in found.items()})
-    rows = await work.fetch_each("lock_settled", [place._asdict() for place in places])
+    rows = await work.fetch_each("read", [place._asdict() for place in places])
     questions = {each.ref: each for each in map(stored_question, rows)}
     results: dict[Ref, Inserted] = {}
     for draft in drafts:

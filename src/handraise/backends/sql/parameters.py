@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -23,7 +22,6 @@ from handraise.model.deliveries import (
 )
 from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import NewGrant
 from handraise.model.pending_views import Order
 from handraise.model.people import GROUP, Responder
 from handraise.model.questions import Draft, Need, Question
@@ -66,11 +64,6 @@ def _attachments_text(attachments: tuple[Attachment, ...]) -> str | None:
 
 def _ruling_text(ruling: Ruling | None) -> str | None:
     return ruling.text if ruling is not None and ruling.is_stored else None
-
-
-@functools.lru_cache(maxsize=1_000)
-def _principals_text(principals: tuple[str, ...]) -> str:
-    return json_text(principals)
 
 
 def _steps_text(steps: tuple[Step, ...]) -> str | None:
@@ -118,11 +111,6 @@ def draft_rows(drafts: Sequence[Draft]) -> list[dict[str, Any]]:
     nulls = [None] * len(drafts)
     values = zip(*(nulls if column is None else column for column in columns.values()), strict=True)
     return [dict(zip(columns, each, strict=True)) for each in values]
-
-
-def draft_values(draft: Draft) -> dict[str, Any]:
-    """A draft as the columns of its row."""
-    return draft_rows([draft])[0]
 
 
 def _column(values: Sequence[Any]) -> list[Any] | None:
@@ -344,14 +332,3 @@ def seal_values(seal: Seal) -> dict[str, Any]:
     names = ("number", "oldest", "previous", "sealed_at", "signature", "key_id")
     values = {name: getattr(seal, name) for name in names}
     return {**values, "leaves": b"".join(seal.leaves), "cursors": ",".join(seal.cursors)}
-
-
-def _new_grant_json(new_grant: NewGrant) -> Json:
-    return {
-        "id": new_grant.id,
-        "scope": new_grant.scope,
-        "tool": new_grant.tool,
-        "digest": new_grant.digest,
-        "lasts": new_grant.lasts.total_seconds(),
-        "until": new_grant.until.isoformat() if new_grant.until else None,
-    }

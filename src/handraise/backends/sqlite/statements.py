@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import singledispatch
 from types import NoneType
@@ -36,12 +36,6 @@ def run(connection: sqlite3.Connection, name: str, /, **values: Any) -> list[sql
     """The rows that all parts of a statement return."""
     adapted = {each: value if type(value) in _PLAIN else _adapted(value) for each, value in values.items()}
     return [row for part in PARTS[name] for row in connection.execute(part, adapted).fetchall()]
-
-
-def run_many(connection: sqlite3.Connection, name: str, rows: Sequence[Mapping[str, Any]], /) -> None:
-    """Run a statement that returns nothing once for each of these rows of plain values."""
-    for part in PARTS[name]:
-        connection.executemany(part, rows)
 
 
 @singledispatch

@@ -1,2 +1,0 @@
--- What PostgreSQL does with policies in its own way: functions of the schema say who may still answer.
-

@@ -1,2 +1,0 @@
--- What SQLite does with policies in its own way.
-
