@@ -255,7 +255,7 @@ def statement_named(name: str) -> Statement:
 
 
 def places(refs: list[Ref]) -> dict[str, list[str]]:
-    return {"workspaces": [ref.workspace for ref in refs], "ids": [ref.id for ref in refs]}
+    return {"workspace": [ref.workspace for ref in refs], "id": [ref.id for ref in refs]}
 
 
 def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
@@ -381,7 +381,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 16),
         "sweep of a workspace": ("lock_due", {"workspace": "w2", "limit": 500}, 14),
         "sweep of a workspace, unheard": ("lock_unheard", {"workspace": "w2", "limit": 500}, 14),
-        "heartbeat": ("beat", {"workspaces": ["w1"], "ids": [pending_id(SOME)], "actor": "agent1"}, 12),
+        "heartbeat": ("beat", {"workspace": ["w1"], "id": [pending_id(SOME)], "actor": ["agent1"]}, 12),
         # However many there are: a view reads a limited number of places, and no question.
         "urgent view": (*view(view="urgent"), 3 * MAX_PLACES_SCANNED),
         "view of a tool, newest first": (*view("newest", tool="none"), 3 * MAX_PLACES_SCANNED),
