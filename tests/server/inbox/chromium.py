@@ -7,10 +7,14 @@ modules share the session's, and `server` is opened there: that is what `pytestm
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,14 +67,31 @@ async def address(app: FastAPI) -> AsyncIterator[str]:
             yield f"http://127.0.0.1:{door.getsockname()[1]}"
 
 
+_STOPS_WITHIN_S = 10
+
+
 @asynccontextmanager
 async def launched() -> AsyncIterator[Browser]:
     """A browser, for as long as this context lasts."""
     expect.set_options(timeout=PATIENCE)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)
-        yield browser
-        await browser.close()
+    before = _children()
+    playwright = await async_playwright().start()
+    drivers = _children() - before
+    try:
+        yield await playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)
+    finally:
+        # Now and then Chromium does not close, and its driver waits for it. Both end with the driver.
+        stopping = asyncio.create_task(playwright.stop())
+        done, _ = await asyncio.wait([stopping], timeout=_STOPS_WITHIN_S)
+        if not done:
+            for driver in drivers:
+                os.kill(driver, signal.SIGKILL)
+            await asyncio.wait([stopping], timeout=_STOPS_WITHIN_S)
+
+
+def _children() -> set[int]:
+    """The processes that this one has started and that have not ended."""
+    return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
 
 
 @pytest.fixture
