@@ -332,7 +332,8 @@ from ${rows(
     t, workspace text, id text, recipient text, main bool, open bool, step int, urgency bigint, due_at timestamptz,
     taken_by text, taken_until timestamptz, aside text, topic_key text, follows text
 )}
-join handraise.inbox as f on f.workspace = t.workspace and f.question_id = t.id and f.main
+-- Not just f.main: PostgreSQL could then use an index of main entries, and read all of the workspace.
+join handraise.inbox as f on f.workspace = t.workspace and f.question_id = t.id and coalesce(f.main, false)
 where true
 on conflict (workspace, question_id, recipient) do update
 set
