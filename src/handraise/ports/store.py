@@ -387,14 +387,13 @@ class Store(Protocol):
         Works in batches of `limit`, each atomic. Never waits for another sweep: questions that another
         process is working on are skipped. A step is done once, in order, with one event.
 
-        The same statement withdraws pending questions that their policy closes, because nothing was heard of their asker
-        until `closes_at`. It reads when the asker was heard from last in the statement that decides: a `beat` that
-        was acknowledged before counts.
+        It also withdraws pending questions that their policy closes, because nothing was heard of their asker until
+        `closes_at`. A `beat` that was acknowledged before the question was locked counts.
         """
         ...
 
     async def beat(self, refs: Sequence[Ref], *, by: str) -> Mapping[Ref, float]:
-        """Store that the asker `by` still waits for the answers to these, as in `lifecycle.beat`; leaves no event.
+        """Store that the asker `by` still waits for the answers to these, unless one just before is stored (`is_noted`); leaves no event.
 
         Returns the heartbeats, in seconds, of those that are pending, were asked by `by` and have one; the others are left
         out. A question that another transaction has locked may be left out too: this never makes anybody wait.

@@ -1,6 +1,6 @@
 """Changing questions: lock them, read the facts, let the model decide, and save what changes, in one transaction.
 
-It is the same for all engines. Only here are the facts of a decision read, and only here is a change saved.
+It is the same for all engines. New questions go the same way in `handraise.backends.sql.new_questions`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The outbox in SQL: every decision is one conditional statement."""
+"""The outbox in SQL: every decision is one conditional statement, or several in one transaction."""
 
 from __future__ import annotations
 

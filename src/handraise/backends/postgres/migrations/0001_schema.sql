@@ -108,8 +108,8 @@ create table handraise.questions (
     steps         jsonb,
     votes         jsonb,
     -- By what right each vote was given: `backed` is true if the directory gave it, false if only the calling program
-    -- vouched for it, null if the directory did not know the person; `groups` are those that were vouched for; `stage` is
-    -- the one that was open. Those whose votes were dropped are here too.
+    -- vouched for it, null if the directory did not know the person; `groups` are those that were vouched for; `seen`
+    -- is how many messages of the thread it covers. Those whose votes were dropped are here too.
     voters        jsonb,
     -- How many people each of the needs lacks. Null before the first vote.
     missing       jsonb,
@@ -147,7 +147,7 @@ create policy counted on handraise.questions for select to current_user using (t
 
 -- Pending questions only: a row for each recipient ('*' if anyone may answer), deleted when the question settles. The
 -- `main` row stands for the question itself and has its next due step. Those that a timeline escalates to have their
--- rows from the start, not yet `open`: a settlement that began earlier could miss a row that came later.
+-- rows from the start, not yet `open`. What a question has here follows from it: see `handraise.model.inbox_entries`.
 create table handraise.inbox (
     due_at        timestamptz,
     -- Of the main row: when the question is closed because nobody waits for it, or put off if its asker was heard from
@@ -156,7 +156,7 @@ create table handraise.inbox (
     asked_at      timestamptz not null default now(),
     -- Who is working on the answer, and until when, as in `questions`.
     taken_until   timestamptz,
-    -- Escalated questions first, then those of high risk, then by expiry: see the function `urgency`. The default is for a
+    -- Escalated questions first, then those of high risk, then by expiry: see `handraise.model.urgency`. The default is for a
     -- question that is neither escalated nor an approval, and never expires.
     urgency       bigint  not null default 1693247906775043,
     -- The same for questions of one asker that are equal. Null is like no other.
@@ -286,7 +286,7 @@ create index standing_answers_by_topic on handraise.standing_answers (workspace,
 create index standing_answers_by_question on handraise.standing_answers (workspace, question_id);
 
 -- Whether a row of the inbox is in a view, except for whether it is set aside; see `handraise.model.pending_views`. The
--- numbers are those of `urgency`: 2^51 is added while it is the asker's turn, 2^50 unless it was escalated, and 2^49
+-- numbers are those of `handraise.model.urgency`: 2^51 is added while it is the asker's turn, 2^50 unless it was escalated, and 2^49
 -- unless it was escalated or is of high risk.
 -- PostgreSQL writes its body into the statement, which is ten times as fast as a call for each row. It would not if
 -- there were a subquery in it, so `has_voted` is a function of its own.
@@ -713,8 +713,7 @@ end
 $$;
 
 
--- == By what right somebody answers ==
--- Votes and grants are checked again when they are used: what the directory gave, it can take away.
+-- == Groups ==
 
 -- The advisory lock that is held to change a group.
 create function handraise.group_lock(workspace text, group_name text) returns bigint
